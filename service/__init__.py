@@ -1,0 +1,1 @@
+"""Headcount: how many concurrent users fit on this GPU, and why."""

@@ -1,0 +1,1 @@
+"""The arithmetic: pure, integer, and importing nothing else of ours."""

@@ -1,0 +1,36 @@
+"""The bytes that stand for a question, and the plan's id made of them."""
+
+import hashlib
+
+import msgspec
+
+from service.capacity.planner import PLANNER
+from service.capacity.question import Pinned, Question, Spec
+
+
+def canonical_question(question: Question) -> bytes:
+    """Render a question for hashing and for storage.
+
+    Keys sorted, no spaces, every default written out, every catalog name as key, version and spec digest; floats
+    in their shortest decimal. Equal questions give equal bytes, however they were written.
+    """
+    document = {
+        "model": _name(question.model),
+        "gpu": _name(question.gpu),
+        "engine": _name(question.engine),
+        "levers": question.levers,
+        "workload": question.workload,
+        "risk": question.risk,
+        "targets": question.targets,
+        "planner": PLANNER,
+    }
+    return msgspec.json.encode(document, order="sorted")
+
+
+def plan_id(canonical: bytes) -> str:
+    """`pln_` and the SHA-256 of the canonical question in hexadecimal."""
+    return f"pln_{hashlib.sha256(canonical).hexdigest()}"
+
+
+def _name(pinned: Pinned[Spec]) -> dict[str, str | int]:
+    return {"key": pinned.key, "version": pinned.version, "digest": pinned.digest}

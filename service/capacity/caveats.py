@@ -1,0 +1,90 @@
+"""What an answer says unasked, under stable codes."""
+
+from service.capacity.answer import Assumed, Caveat
+from service.capacity.lengths import Mean, Total
+from service.capacity.question import Question
+
+_ALWAYS = (
+    Caveat(
+        "concurrency_is_not_batch_size",
+        "Users are running requests that fit in memory; how many of them one step computes is the scheduler's choice.",
+    ),
+    Caveat(
+        "window_is_a_maximum",
+        "max_model_len is a maximum, not an allocation: a request takes blocks only as its tokens are written.",
+    ),
+    Caveat(
+        "throughput_has_a_second_ceiling",
+        "More users in memory raise throughput only up to the GPU's ridge point; this answer says what fits.",
+    ),
+)
+
+
+def caveats_of(question: Question) -> tuple[Caveat, ...]:
+    """List the caveats of a question, the ones that always hold first."""
+    found = list(_ALWAYS)
+    if question.workload is not None:
+        found.append(
+            Caveat(
+                "paged_is_an_observation",
+                "The paged count is the mean fit: what runs when users hold the average. It is the throughput ceiling,"
+                " not a guarantee: about half of the time the cache would need more, and requests queue or are"
+                " preempted.",
+            )
+        )
+    if isinstance(question.workload, Total):
+        found.append(
+            Caveat(
+                "total_lengths_only",
+                "Total lengths say how long requests get, not how long they run, so the paged count can be off both"
+                " ways (0.9x to 4.4x on real traces). Give a joint histogram of prompt and output lengths.",
+            )
+        )
+    if isinstance(question.workload, Mean):
+        found.append(
+            Caveat(
+                "mean_length_only",
+                "One mean says nothing about the spread, and the mean of final lengths is not the mean held (0.47x to"
+                " 1.69x on real traces). Give rows or a joint histogram.",
+            )
+        )
+    kv_heads = question.levers.kv_heads
+    query_heads = question.model.spec.query_heads.value
+    own = max(cache.kv_heads for cache in question.model.spec.caches.value)
+    if kv_heads is not None and kv_heads == query_heads != own:
+        found.append(
+            Caveat(
+                "kv_heads_are_query_heads",
+                f"{kv_heads} is {question.model.key}'s number of query heads; its cache has {own} KV heads"
+                f" (num_key_value_heads). Unless this is the multi-head what-if, the cache is priced"
+                f" {query_heads / own:g}x too large.",
+            )
+        )
+    return tuple(found)
+
+
+def assumed_of(question: Question, cache_dtype: Assumed | None) -> tuple[Assumed, ...]:
+    """List the defaults that the answer stands on.
+
+    A lever counts as a default by its value, whether or not the caller wrote it out: the same question is the
+    same answer.
+    """
+    levers, engine, model = question.levers, question.engine, question.model
+    limit = model.spec.max_position_embeddings
+    stands_on = []
+    if levers.max_model_len == limit.value:
+        reason = f"the model's own limit after RoPE scaling ({limit.source})"
+        stands_on.append(Assumed("max_model_len", str(limit.value), reason))
+    for name, default in (
+        ("gpu_memory_utilization", engine.spec.gpu_memory_utilization),
+        ("reserve_bytes", engine.spec.reserve_bytes),
+        ("block_size", engine.spec.block_size),
+    ):
+        if getattr(levers, name) == default.value:
+            stands_on.append(Assumed(name, str(default.value), f"default of the engine {engine.key}: {default.source}"))
+    memory = question.gpu.spec.reported_memory
+    if memory is not None and memory.certainty == "assumed":
+        stands_on.append(Assumed("reported_memory", str(memory.bytes.value), memory.bytes.source))
+    if cache_dtype is not None:
+        stands_on.append(cache_dtype)
+    return tuple(stands_on)

@@ -1,0 +1,112 @@
+"""Steps 6 to 8 of the ladder: from the KV budget to blocks, to one full window, to users."""
+
+from fractions import Fraction
+
+from service.capacity.cache import CacheKind
+from service.capacity.dtypes import BITS
+from service.capacity.pool import Pool
+from service.capacity.question import Question
+from service.capacity.rungs import Operand, Rung, certainty_of, default_operand, lever_operand, step_operand
+from service.capacity.units import shown_gib, shown_kib, six_digits
+
+
+def token_rung(question: Question, caches: tuple[CacheKind, ...], dtype: str, pool: Pool, budget_bytes: int) -> Rung:
+    """Step 6: bytes of one token on one rank, and how many blocks the budget holds."""
+    levers = question.levers
+    figure = question.model.spec.caches
+    what_if = levers.kv_heads is not None
+    source = "the kv_heads lever: a what-if, another checkpoint" if what_if else figure.source
+    certainty = "assumed" if what_if else certainty_of(figure.confidence)
+    width = BITS[dtype] // 8
+    terms = " + ".join(
+        f"{cache.layers} layers x {cache.kv_heads_per_rank(levers.tensor_parallel)} KV heads"
+        f" x ({cache.key_dim} + {cache.value_dim}) x {width} B"
+        for cache in caches
+    )
+    shapes = tuple(
+        Operand(name, value, unit, source, certainty)
+        for cache in caches
+        for name, value, unit in (
+            ("layers", cache.layers, "layers"),
+            ("kv_heads", cache.kv_heads, "heads"),
+            ("key_dim", cache.key_dim, "elements"),
+            ("value_dim", cache.value_dim, "elements"),
+        )
+    )
+    return Rung(
+        step=6,
+        name="bytes_per_token",
+        value=pool.bytes_per_token,
+        unit="B/token",
+        bytes=pool.bytes_per_token,
+        shown=shown_kib(pool.bytes_per_token),
+        formula=(
+            f"{terms} = {pool.bytes_per_token:,} B; {max(0, budget_bytes):,} B // ({pool.bytes_per_token:,} B"
+            f" x {pool.block_size} tokens) = {pool.blocks:,} blocks"
+        ),
+        operands=(
+            *shapes,
+            lever_operand("bytes_per_element", width, "B"),
+            lever_operand("tensor_parallel", levers.tensor_parallel, "ranks"),
+            default_operand("block_size", pool.block_size, "tokens", question.engine.spec.block_size),
+            step_operand("kv_budget", budget_bytes, "B", 5),
+        ),
+        source=source,
+        certainty=certainty,
+    )
+
+
+def window_rung(window: int, pool: Pool) -> Rung:
+    """Step 7: what one user takes who fills the window, in whole blocks."""
+    blocks = pool.cost(window)
+    amount = blocks * pool.block_bytes
+    return Rung(
+        step=7,
+        name="bytes_per_window",
+        value=amount,
+        unit="B",
+        bytes=amount,
+        shown=shown_gib(amount),
+        formula=(
+            f"{window:,} tokens = {blocks:,} blocks of {pool.block_size} tokens x {pool.bytes_per_token:,} B per token"
+        ),
+        operands=(
+            lever_operand("max_model_len", window, "tokens"),
+            step_operand("bytes_per_token", pool.bytes_per_token, "B/token", 6),
+        ),
+        source="step 6 and the max_model_len lever",
+        certainty="exact",
+    )
+
+
+def users_rung(
+    worst_case: int, paged: int | None, mean_blocks: Fraction | None, question: Question, pool: Pool
+) -> Rung:
+    """Step 8: the users of the whole deployment, guaranteed and observed."""
+    pools = question.levers.data_parallel
+    window_blocks = pool.cost(question.levers.max_model_len)
+    over = f" x {pools} pools" if pools > 1 else ""
+    formula = f"{pool.blocks:,} blocks // {window_blocks:,} of a full window{over} = {worst_case:,} worst case"
+    shown = f"{worst_case:,} worst case"
+    operands = [
+        step_operand("blocks", pool.blocks, "blocks", 6),
+        step_operand("blocks_per_window", window_blocks, "blocks", 7),
+        lever_operand("data_parallel", pools, "pools"),
+    ]
+    if paged is not None and mean_blocks is not None:
+        mean = six_digits(mean_blocks)
+        formula += f"; {pool.blocks:,} blocks // {mean:,} held on average{over} = {paged:,} paged"
+        shown += f", {paged:,} paged"
+        operands.append(Operand("mean_held_blocks", mean, "blocks", "the workload", "exact"))
+    return Rung(
+        step=8,
+        name="users",
+        value=worst_case,
+        unit="users",
+        bytes=None,
+        shown=shown,
+        formula=formula,
+        operands=tuple(operands),
+        source="steps 6 and 7" if paged is None else "steps 6 and 7, and the workload",
+        certainty="exact",
+    )

@@ -1,0 +1,223 @@
+"""What is known of request lengths, and what a running request holds because of it.
+
+A request with a prompt of P tokens and an output of O runs O decode steps; at step g = 0..O-1 it holds P + g
+tokens (the step that samples token g + 1 has P + g slots written; the last sampled token is never written).
+Seen at a random decode step, a request therefore weighs as many steps as it runs: by renewal-reward the mean of
+any cost c is `sum over requests, steps of c(P + g) / sum of O`. All sums here are exact integers or fractions.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from service.capacity.errors import Fault, Refused
+from service.capacity.prefix_sums import PrefixSums, Ramp, over_pairs
+
+Tokens = NDArray[np.int64]
+
+
+class Mean(msgspec.Struct, frozen=True, tag_field="kind", tag="mean", kw_only=True):
+    """Every request holds so many tokens all the time."""
+
+    tokens: int
+
+
+class Bin(msgspec.Struct, frozen=True):
+    """So many requests of more than `lower` and at most `upper` tokens; without `upper` up to the window."""
+
+    lower: int
+    upper: int | None
+    count: int
+
+
+class Total(msgspec.Struct, frozen=True, tag_field="kind", tag="total", kw_only=True):
+    """A histogram of total lengths (prompt and output together), bins sorted and merged."""
+
+    bins: tuple[Bin, ...]
+
+
+class Joint(msgspec.Struct, frozen=True, tag_field="kind", tag="joint", kw_only=True):
+    """A joint histogram: count [i, j, n] says n requests with prompt and output in bins i and j."""
+
+    prompt_edges: tuple[int | None, ...]
+    output_edges: tuple[int | None, ...]
+    counts: tuple[tuple[int, int, int], ...]
+
+
+class Rows(msgspec.Struct, frozen=True, tag_field="kind", tag="rows", kw_only=True):
+    """Single requests as (prompt tokens, output tokens), in the order given."""
+
+    rows: tuple[tuple[int, int], ...]
+
+
+Workload = Mean | Total | Joint | Rows
+
+
+class Held(msgspec.Struct, frozen=True, kw_only=True):
+    """What a running request holds on average, and what became of the requests that the window cuts."""
+
+    requests: int
+    blocks: Fraction
+    """Mean blocks held: weighted by decode steps (`rows`, `joint`), or by requests (`mean`, `total`)."""
+    tokens: Fraction
+    rejected_share: Fraction
+    """Share of requests whose prompt leaves no room in the window for one output token."""
+    truncated_share: Fraction
+    """Share of requests that are held as cut at the window."""
+    length_weighted_blocks: Fraction | None
+    """`total` only: mean blocks with each request weighted by its length, the other end of what is possible."""
+    confidence: Literal["high", "medium", "low"]
+
+
+def held(workload: Workload, *, window: int, block_size: int) -> Held:
+    """Work out what a running request of this workload holds in a window of so many tokens.
+
+    Raises `Refused` when no request fits or a mean passes the window.
+    """
+    match workload:
+        case Mean():
+            return _held_mean(workload, window, block_size)
+        case Total():
+            return _held_total(workload, window, block_size)
+        case Joint():
+            return _held_joint(workload, window, block_size)
+        case Rows():
+            return _held_rows(workload, window, block_size)
+
+
+def _held_mean(workload: Mean, window: int, block_size: int) -> Held:
+    if workload.tokens > window:
+        raise Refused(
+            Fault("/workload/tokens", f"a mean of {workload.tokens:,} tokens passes the window of {window:,}")
+        )
+    return Held(
+        requests=1,
+        blocks=Fraction(-(-workload.tokens // block_size)),
+        tokens=Fraction(workload.tokens),
+        rejected_share=Fraction(0),
+        truncated_share=Fraction(0),
+        length_weighted_blocks=None,
+        confidence="low",
+    )
+
+
+def _held_total(workload: Total, window: int, block_size: int) -> Held:
+    lengths = _tokens_up_to(window)
+    blocks = -(-lengths // block_size)
+    per_length = {name: PrefixSums(cost) for name, cost in (("blocks", blocks), ("tokens", lengths))}
+    weighted = PrefixSums(lengths * blocks)
+    requests = 0
+    of_requests: dict[str, Fraction] = {"blocks": Fraction(0), "tokens": Fraction(0)}
+    of_lengths = Fraction(0)
+    truncated = Fraction(0)
+    for part in workload.bins:
+        upper = _closed(part.upper, part.lower, window)
+        width = upper - part.lower
+        # Lengths past the window count as filling it: PrefixSums holds its last value from there on.
+        for name, sums in per_length.items():
+            of_requests[name] += Fraction(part.count * sums.over(part.lower + 1, upper), width)
+        of_lengths += Fraction(part.count * weighted.over(part.lower + 1, upper), width)
+        truncated += Fraction(part.count * max(0, upper - max(part.lower, window)), width)
+        requests += part.count
+    return Held(
+        requests=requests,
+        blocks=of_requests["blocks"] / requests,
+        tokens=of_requests["tokens"] / requests,
+        rejected_share=Fraction(0),
+        truncated_share=truncated / requests,
+        length_weighted_blocks=of_lengths / of_requests["tokens"],
+        confidence="low",
+    )
+
+
+def _held_rows(workload: Rows, window: int, block_size: int) -> Held:
+    rows = np.array(workload.rows, dtype=np.int64)
+    fitting = rows[rows[:, 0] < window]
+    if not len(fitting):
+        raise _nothing_fits(window)
+    prompts = fitting[:, 0]
+    ends = np.minimum(fitting[:, 0] + fitting[:, 1], window)
+    # One cumulative sum answers every row: the cost of steps P..end-1 is F(end - 1) - F(P - 1).
+    held_tokens = _tokens_up_to(int(ends.max()))
+    steps = int((ends - prompts).sum())
+    blocks = np.cumsum(-(-held_tokens // block_size))
+    tokens = np.cumsum(held_tokens)
+    return Held(
+        requests=len(rows),
+        blocks=Fraction(int((blocks[ends - 1] - blocks[prompts - 1]).sum()), steps),
+        tokens=Fraction(int((tokens[ends - 1] - tokens[prompts - 1]).sum()), steps),
+        rejected_share=Fraction(len(rows) - len(fitting), len(rows)),
+        truncated_share=Fraction(int((fitting.sum(axis=1) > window).sum()), len(rows)),
+        length_weighted_blocks=None,
+        confidence="high",
+    )
+
+
+def _held_joint(workload: Joint, window: int, block_size: int) -> Held:
+    # A cell spreads its count evenly over its (P, O) pairs. Steps that would pass the window don't happen, so
+    # costs are cumulated up to window - 1 held tokens and stay there.
+    held_tokens = _tokens_up_to(window - 1)
+    costs = {
+        "steps": PrefixSums(np.ones_like(held_tokens), frozen_after_end=True),
+        "blocks": PrefixSums(-(-held_tokens // block_size), frozen_after_end=True),
+        "tokens": PrefixSums(held_tokens, frozen_after_end=True),
+    }
+    past_window = Ramp(window)
+    sums: dict[str, dict[int, int]] = {name: defaultdict(int) for name in (*costs, "rejected", "truncated")}
+    requests = 0
+    for i, j, count in workload.counts:
+        prompt_low, prompt_high = _edges(workload.prompt_edges, i, window)
+        output_low, output_high = _edges(workload.output_edges, j, window)
+        outputs = output_high - output_low
+        pairs = (prompt_high - prompt_low) * outputs
+        requests += count
+        last_fitting = min(prompt_high, window - 1)
+        rejected = prompt_high - max(last_fitting, prompt_low)
+        sums["rejected"][pairs] += count * rejected * outputs
+        if last_fitting <= prompt_low:
+            continue
+        cell = (prompt_low + 1, last_fitting, output_low + 1, output_high)
+        for name, cost in costs.items():
+            before_first_step = outputs * cost.first_order(prompt_low, last_fitting - 1)
+            sums[name][pairs] += count * (over_pairs(cost, cell) - before_first_step)
+        sums["truncated"][pairs] += count * over_pairs(past_window, cell)
+    total = {name: _sum_of_fractions(parts.items()) for name, parts in sums.items()}
+    if not total["steps"]:
+        raise _nothing_fits(window)
+    return Held(
+        requests=requests,
+        blocks=total["blocks"] / total["steps"],
+        tokens=total["tokens"] / total["steps"],
+        rejected_share=total["rejected"] / requests,
+        truncated_share=total["truncated"] / requests,
+        length_weighted_blocks=None,
+        confidence="medium",
+    )
+
+
+def _tokens_up_to(last: int) -> Tokens:
+    return np.arange(last + 1, dtype=np.int64)
+
+
+def _closed(upper: int | None, lower: int, window: int) -> int:
+    """Close an open bin at the window; one that begins past the window is one token wide."""
+    return max(window, lower + 1) if upper is None else upper
+
+
+def _edges(edges: tuple[int | None, ...], index: int, window: int) -> tuple[int, int]:
+    lower = edges[index]
+    assert lower is not None  # only the last edge may be open
+    return lower, _closed(edges[index + 1], lower, window)
+
+
+def _sum_of_fractions(parts: Iterable[tuple[int, int]]) -> Fraction:
+    return sum((Fraction(numerator, denominator) for denominator, numerator in parts), Fraction(0))
+
+
+def _nothing_fits(window: int) -> Refused:
+    return Refused(Fault("/workload", f"no prompt leaves room for one output token in the window of {window:,} tokens"))

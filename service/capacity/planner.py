@@ -1,0 +1,190 @@
+"""The one entrance: a question in, an answer out. No clock, randomness, I/O or logging."""
+
+from fractions import Fraction
+
+import msgspec
+
+from service.capacity import caveats, ladder
+from service.capacity.answer import Answer, Binding, Input, Inputs, KvCache, Users, UsersRange, WorkloadSummary
+from service.capacity.budget import Budget, budget_of
+from service.capacity.cache import CacheKind
+from service.capacity.errors import Fault, UnsupportedCombination
+from service.capacity.lengths import Held, Workload, held
+from service.capacity.placement import check_tensor_parallel
+from service.capacity.pool import Pool, pool_of
+from service.capacity.question import Basis, Pinned, Question, Spec
+from service.capacity.resolve_dtype import kv_dtype
+from service.capacity.units import shown_gib, shown_kib, six_digits
+
+PLANNER = 1
+"""Changes whenever the answer to any question changes; stored plans name it."""
+
+
+def plan(question: Question) -> Answer:
+    """Answer a question: same question, same catalog versions, same planner, same bytes.
+
+    Raises `Refused` (or one of its kinds) for a question that can't be answered as asked.
+    """
+    levers = question.levers
+    model = question.model.spec
+    caches = _caches(question)
+    _check(question, caches)
+    dtype, assumed_dtype = kv_dtype(levers.kv_cache_dtype, model.dtype)
+    budget = budget_of(question)
+    pool = pool_of(
+        caches,
+        budget_bytes=budget.kv,
+        dtype=dtype,
+        tensor_parallel=levers.tensor_parallel,
+        block_size=levers.block_size,
+    )
+    window_blocks = pool.cost(levers.max_model_len)
+    lengths = _held(question)
+    worst_case = levers.data_parallel * (pool.blocks // window_blocks)
+    paged = None if lengths is None else _mean_fit(pool, lengths.blocks, levers.data_parallel)
+    admitted = _admitted(question, worst_case, paged)
+    fits = worst_case > 0 and (question.targets is None or admitted >= question.targets.users)
+    users = Users(worst_case=worst_case, paged=paged, at_risk=None, admitted=admitted, recommended_max_num_seqs=None)
+    return Answer(
+        fits=fits,
+        verdict="fits" if fits else "does_not_fit",
+        summary=_summary(question, users, budget, pool, fits=fits),
+        gpus=levers.tensor_parallel * levers.data_parallel,
+        pools=levers.data_parallel,
+        users=users,
+        interval=None,
+        kv_cache=KvCache(
+            bytes_per_token=pool.bytes_per_token,
+            fixed_bytes_per_user=0,
+            block_size=pool.block_size,
+            blocks=pool.blocks,
+            max_concurrency=six_digits(Fraction(pool.blocks, window_blocks)),
+            groups=(),
+        ),
+        ladder=(
+            *budget.rungs,
+            ladder.token_rung(question, caches, dtype, pool, budget.kv),
+            ladder.window_rung(levers.max_model_len, pool),
+            ladder.users_rung(worst_case, paged, None if lengths is None else lengths.blocks, question, pool),
+        ),
+        workload=_workload_summary(question.workload, lengths, pool, levers.data_parallel),
+        binding=_binding(question, budget, admitted, worst_case, paged),
+        levers=None,
+        second_ceiling=None,
+        caveats=caveats.caveats_of(question),
+        assumed=caveats.assumed_of(question, assumed_dtype),
+        inputs=Inputs(
+            model=_input(question.model),
+            gpu=_input(question.gpu),
+            engine=_input(question.engine),
+            workload=None,
+            planner=PLANNER,
+        ),
+    )
+
+
+def _caches(question: Question) -> tuple[CacheKind, ...]:
+    kv_heads = question.levers.kv_heads
+    caches = question.model.spec.caches.value
+    return caches if kv_heads is None else tuple(msgspec.structs.replace(cache, kv_heads=kv_heads) for cache in caches)
+
+
+def _check(question: Question, caches: tuple[CacheKind, ...]) -> None:
+    levers, model = question.levers, question.model
+    limit = model.spec.max_position_embeddings.value
+    if levers.max_model_len > limit:
+        detail = f"{levers.max_model_len:,} tokens pass the limit of {model.key}, {limit:,}"
+        raise UnsupportedCombination(Fault("/levers/max_model_len", detail))
+    query_heads = model.spec.query_heads.value
+    if levers.kv_heads is not None and query_heads % levers.kv_heads:
+        detail = f"{levers.kv_heads} KV heads don't divide the {query_heads} query heads of {model.key}"
+        raise UnsupportedCombination(Fault("/levers/kv_heads", detail))
+    check_tensor_parallel(query_heads, caches, levers.tensor_parallel)
+
+
+def _held(question: Question) -> Held | None:
+    if question.workload is None:
+        return None
+    return held(question.workload, window=question.levers.max_model_len, block_size=question.levers.block_size)
+
+
+def _mean_fit(pool: Pool, mean_blocks: Fraction, pools: int) -> int:
+    return pools * int(pool.blocks // mean_blocks)
+
+
+def _basis(question: Question) -> Basis:
+    if question.targets is not None:
+        return question.targets.basis
+    return "worst_case" if question.workload is None else "paged"
+
+
+def _held_by_memory(basis: Basis, worst_case: int, paged: int | None) -> int:
+    match basis:
+        case "worst_case":
+            return worst_case
+        case "paged":
+            if paged is None:
+                detail = "basis paged needs a workload; without one the count is worst_case"
+                raise UnsupportedCombination(Fault("/targets/basis", detail))
+            return paged
+        case "at_risk":
+            detail = "users at a stated risk are not planned yet; say basis worst_case or paged"
+            raise UnsupportedCombination(Fault("/targets/basis", detail))
+
+
+def _admitted(question: Question, worst_case: int, paged: int | None) -> int:
+    count = _held_by_memory(_basis(question), worst_case, paged)
+    cap = question.levers.max_num_seqs
+    return count if cap is None else min(count, cap * question.levers.data_parallel)
+
+
+def _binding(question: Question, budget: Budget, admitted: int, worst_case: int, paged: int | None) -> Binding:
+    if question.levers.kv_cache_memory_bytes is None:
+        if budget.weights >= budget.usable:
+            return "weights"
+        if budget.weights + budget.reserve >= budget.usable:
+            return "reserve"
+    return "max_num_seqs" if admitted < _held_by_memory(_basis(question), worst_case, paged) else "kv_cache"
+
+
+def _workload_summary(
+    workload: Workload | None, lengths: Held | None, pool: Pool, pools: int
+) -> WorkloadSummary | None:
+    if workload is None or lengths is None:
+        return None
+    bracket = None
+    if lengths.length_weighted_blocks is not None:
+        ends = sorted(_mean_fit(pool, mean, pools) for mean in (lengths.length_weighted_blocks, lengths.blocks))
+        bracket = UsersRange(*ends)
+    return WorkloadSummary(
+        kind=str(workload.__struct_config__.tag),
+        requests=lengths.requests,
+        mean_held_tokens=six_digits(lengths.tokens),
+        mean_held_blocks=six_digits(lengths.blocks),
+        rejected_share=six_digits(lengths.rejected_share),
+        truncated_share=six_digits(lengths.truncated_share),
+        confidence=lengths.confidence,
+        users_paged=bracket,
+    )
+
+
+def _summary(question: Question, users: Users, budget: Budget, pool: Pool, *, fits: bool) -> str:
+    levers = question.levers
+    where = f"{question.model.key} on {levers.tensor_parallel * levers.data_parallel} x {question.gpu.key}"
+    if pool.blocks == 0:
+        return f"{where} does not fit: the KV budget is {shown_gib(budget.kv)} per GPU, not enough for one block."
+    paged = "" if users.paged is None else f", {users.paged:,} paged at the workload's mean"
+    reached = (
+        f"{users.worst_case:,} users worst case at {levers.max_model_len:,} tokens{paged}:"
+        f" {shown_gib(budget.kv)} of KV cache per GPU at {shown_kib(pool.bytes_per_token)} per token"
+    )
+    if fits:
+        return f"{where} fits {reached}."
+    if users.worst_case == 0:
+        return f"{where} does not fit one full window of {levers.max_model_len:,} tokens: {reached}."
+    assert question.targets is not None  # only a target can fail otherwise
+    return f"{where} admits {users.admitted:,} of the {question.targets.users:,} users asked for: {reached}."
+
+
+def _input(pinned: Pinned[Spec]) -> Input:
+    return Input(key=pinned.key, version=pinned.version, digest=pinned.digest)

@@ -1,0 +1,79 @@
+"""The rungs of the ladder: numbers that carry their formula, operands, source and certainty."""
+
+import msgspec
+
+from service.capacity.figures import Certainty, Confidence, Figure
+from service.capacity.units import shown_gib
+
+
+class Operand(msgspec.Struct, frozen=True):
+    """One value that a formula uses, with its own source."""
+
+    name: str
+    value: int | float
+    unit: str
+    source: str
+    certainty: Certainty
+
+
+class Rung(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of the ladder from the card's memory down to the users."""
+
+    step: int
+    name: str
+    value: int
+    unit: str
+    bytes: int | None
+    """The value again where it is bytes; null at the last step, which counts users."""
+    shown: str
+    formula: str
+    operands: tuple[Operand, ...]
+    source: str
+    certainty: Certainty
+
+
+def byte_rung(
+    step: int,
+    name: str,
+    amount: int,
+    *,
+    formula: str,
+    operands: tuple[Operand, ...],
+    source: str,
+    certainty: Certainty,
+) -> Rung:
+    """Build a rung that is an amount of memory, shown in GiB."""
+    return Rung(
+        step=step,
+        name=name,
+        value=amount,
+        unit="B",
+        bytes=amount,
+        shown=shown_gib(amount),
+        formula=formula,
+        operands=operands,
+        source=source,
+        certainty=certainty,
+    )
+
+
+def step_operand(name: str, value: float, unit: str, step: int) -> Operand:
+    """Build an operand that is an earlier step's result."""
+    return Operand(name, value, unit, f"step {step}", "exact")
+
+
+def lever_operand(name: str, value: float, unit: str) -> Operand:
+    """Build an operand that the caller sets."""
+    return Operand(name, value, unit, f"the {name} lever", "exact")
+
+
+def default_operand(name: str, value: float, unit: str, default: Figure[int] | Figure[float]) -> Operand:
+    """Build an operand that is a lever with an engine's default: the default's own source while it stands."""
+    if value != default.value:
+        return lever_operand(name, value, unit)
+    return Operand(name, value, unit, default.source, "assumed")
+
+
+def certainty_of(confidence: Confidence) -> Certainty:
+    """Say how certain a catalog figure is: a well-sourced one is exact, a doubtful one assumed."""
+    return "assumed" if confidence == "low" else "exact"

@@ -1,0 +1,37 @@
+"""Bytes and tokens are integers; GiB and KiB appear only when a number is shown."""
+
+from fractions import Fraction
+
+KIB = 2**10
+MIB = 2**20
+GIB = 2**30
+
+
+def ceil_div(dividend: int, divisor: int) -> int:
+    """Divide two integers, rounding up."""
+    return -(-dividend // divisor)
+
+
+def shown_gib(amount: int) -> str:
+    """Render bytes as GiB with two decimals, rounded half up: 57,686,981,017 is `53.73 GiB`."""
+    hundredths = (abs(amount) * 200 + GIB) // (2 * GIB)
+    sign = "-" if amount < 0 and hundredths else ""
+    return f"{sign}{hundredths // 100:,}.{hundredths % 100:02} GiB"
+
+
+def shown_kib(amount: int) -> str:
+    """Render bytes per token as KiB, with at most two decimals and no trailing zeros: `128 KiB`."""
+    hundredths = (amount * 200 + KIB) // (2 * KIB)
+    whole, part = divmod(hundredths, 100)
+    decimals = f".{part:02}".rstrip("0") if part else ""
+    return f"{whole:,}{decimals} KiB"
+
+
+def exact(decimal: float) -> Fraction:
+    """Read a share as the decimal that was written (0.9 is 9/10), not as the nearest binary fraction."""
+    return Fraction(repr(decimal))
+
+
+def six_digits(number: Fraction) -> float:
+    """Round to 6 significant digits, the most that an answer shows of a ratio."""
+    return float(f"{float(number):.6g}")

@@ -1,0 +1,176 @@
+"""What has to hold for every catalog entry, bundled or written later: functions that list the faults of one.
+
+No fault means that the entry is consistent and in the right units, not that its figures are true: for that each one
+carries a source. A rule stands here for a mistake that has been made elsewhere, and its limits leave room for cards
+and checkpoints that don't exist yet.
+"""
+
+import math
+import re
+from collections.abc import Collection, Iterator
+
+import msgspec
+
+from service.capacity.cache import FullAttention
+from service.capacity.engine import Engine
+from service.capacity.figures import Figure
+from service.capacity.gpu import Gpu
+from service.capacity.model import Model, WeightPart
+
+_GPU_KEY = re.compile(r"[a-z0-9.-]+")
+_MODEL_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
+_ENGINE_KEY = re.compile(r"[a-z0-9.-]+(@[A-Za-z0-9.]+)?")
+
+_UNSURE = re.compile(r"recalled|from memory|by analogy|uncertain|unverified|to be verified", re.IGNORECASE)
+"""What a source says when nobody has read the figure again."""
+
+_MEMORY_SHARE = (0.90, 1.08)
+"""Reported bytes over nominal GB x 10^9. A nominal GB that means GiB gives 1.074; less the 1/16 that inline ECC of
+GDDR6 takes it gives 1.007, and a decimal GB less the same 0.94. A device's memory taken for its package's (0.5), or
+MiB, KiB or GB taken for bytes, lie far outside."""
+
+_DOUBLE = 2.1
+"""Halving the width of a number doubles the dense rate, and no more; printed figures are rounded (L40S: 2.02).
+A figure with 2:4 sparsity beside a dense one is 4 times as high."""
+
+_FP4_GAIN = 3.1
+"""Blackwell Ultra has 3 times the rate in 4 bits that it has in 8; with 2:4 sparsity every 4-bit figure is 4 times
+its card's dense 8-bit figure or more."""
+
+
+def gpu_faults(key: str, spec: Gpu) -> list[str]:
+    """List what is wrong with a GPU: its key, units, sources, memory or rates."""
+    return [
+        *_key_faults(key, _GPU_KEY, "small letters, digits, dots and dashes"),
+        *_figure_faults(spec),
+        *_memory_faults(spec),
+        *_rate_faults(spec),
+    ]
+
+
+def model_faults(key: str, spec: Model) -> list[str]:
+    """List what is wrong with a model: its key, units, sources, heads or parameters."""
+    return [
+        *_key_faults(key, _MODEL_KEY, "owner/name"),
+        *_figure_faults(spec),
+        *_cache_faults(spec),
+        *_parameter_faults(spec),
+    ]
+
+
+def engine_faults(key: str, spec: Engine) -> list[str]:
+    """List what is wrong with an engine release: its key, sources or defaults."""
+    faults = [
+        *_key_faults(key, _ENGINE_KEY, "name or name@release"),
+        # An engine may keep nothing back; then its reserve is 0 and says so.
+        *_figure_faults(spec, may_be_zero=("reserve_bytes",)),
+    ]
+    if spec.gpu_memory_utilization.value > 1:
+        faults.append("gpu_memory_utilization: a share of the reported memory is at most 1, not a percentage")
+    return faults
+
+
+def _key_faults(key: str, form: re.Pattern[str], said: str) -> Iterator[str]:
+    """Keys are typed by people and stand in URLs and file names."""
+    if not form.fullmatch(key):
+        yield f"key {key!r}: the form is {said}"
+
+
+def _figures(spec: msgspec.Struct) -> Iterator[tuple[str, Figure[object]]]:
+    """Walk every figure of a struct and of the structs in it, with its path."""
+    for name in spec.__struct_fields__:
+        value = getattr(spec, name)
+        if isinstance(value, Figure):
+            yield name, value
+        elif isinstance(value, msgspec.Struct):
+            yield from ((f"{name}.{inner}", figure) for inner, figure in _figures(value))
+
+
+def _figure_faults(spec: msgspec.Struct, may_be_zero: Collection[str] = ()) -> Iterator[str]:
+    """Unknown is null, never zero; a figure says on one line where it is from, and how far to trust that."""
+    for path, figure in _figures(spec):
+        value = figure.value
+        if isinstance(value, int | float) and not (value > 0 or (value == 0 and path in may_be_zero)):
+            yield f"{path}: {value} is not positive; what isn't known is null"
+        elif isinstance(value, float) and math.isinf(value):
+            yield f"{path}: {value} is no measure"
+        if not figure.source.strip() or "\n" in figure.source:
+            yield f"{path}: a source is one line that isn't empty"
+        if _UNSURE.search(figure.source) and figure.confidence != "low":
+            yield f"{path}: the source is unsure ({figure.source}), so the confidence is low"
+
+
+def _memory_faults(spec: Gpu) -> Iterator[str]:
+    """Bytes of one device, against the vendor's size of the whole package."""
+    if spec.devices_per_package < 1:
+        yield f"devices_per_package: {spec.devices_per_package} is not positive"
+    memory = spec.reported_memory
+    if memory is None:
+        return
+    low, high = _MEMORY_SHARE
+    nominal = spec.nominal_memory_gb.value * 10**9
+    package = memory.bytes.value * spec.devices_per_package
+    if not low * nominal <= package <= high * nominal:
+        yield (
+            f"reported_memory.bytes: {memory.bytes.value} x {spec.devices_per_package} device(s) is not "
+            f"{low} to {high} times the nominal {spec.nominal_memory_gb.value} GB"
+        )
+    if memory.certainty == "assumed" and memory.bytes.confidence != "low":
+        yield "reported_memory.bytes: no card printed it, so the confidence is low"
+
+
+def _rate_faults(spec: Gpu) -> Iterator[str]:
+    """Dense rates, each against the rate of the next wider number.
+
+    Vendors print rates with 2:4 sparsity, which are twice the dense ones, and one of them among dense ones stands
+    out. A card whose rates are all doubled doesn't, nor one that isn't faster in 8 bits though it has them.
+    """
+    # GeForce halves every rate that accumulates in FP32, and integers and 4-bit numbers aren't among those.
+    halved = 2 if "GeForce" in spec.name else 1
+    # Numbers that are only converted on the way in gain no speed.
+    fp8_gain = 1.0 if spec.fp8_native is False else _DOUBLE
+    bf16, fp8 = spec.dense_bf16_tflops, spec.dense_fp8_tflops
+    for name, narrow, wide, gain in (
+        ("dense_fp8_tflops", fp8, bf16, fp8_gain),
+        ("dense_int8_tops", spec.dense_int8_tops, bf16, _DOUBLE * halved),
+        ("dense_fp4_tflops", spec.dense_fp4_tflops, fp8, _FP4_GAIN * halved),
+    ):
+        if narrow is not None and wide is not None and narrow.value > gain * wide.value:
+            limit = f"{gain} x {wide.value}, the wider dense rate"
+            yield f"{name}: {narrow.value} is over {limit}, as a sparse figure would be"
+
+
+def _cache_faults(spec: Model) -> Iterator[str]:
+    """A KV head serves a whole number of query heads; mixing the two up is the commonest mistake there is."""
+    if not spec.caches.value:
+        yield "caches: a model that caches nothing can't be planned"
+    for cache in spec.caches.value:
+        if min(cache.layers, cache.kv_heads, cache.key_dim, cache.value_dim) < 1:
+            yield f"caches: every number of {_said(cache)} has to be positive"
+        elif spec.query_heads.value % cache.kv_heads:
+            yield f"caches: {cache.kv_heads} KV heads don't divide {spec.query_heads.value} query heads"
+
+
+def _said(cache: FullAttention) -> str:
+    return f"{cache.layers} layers x {cache.kv_heads} KV heads x ({cache.key_dim} + {cache.value_dim})"
+
+
+def _parameter_faults(spec: Model) -> Iterator[str]:
+    """Parameters are counted, not in billions, and every one of them is in a part of the weights."""
+    parameters, weights = spec.parameters, spec.weights
+    if parameters and spec.vocab_size and spec.hidden_size:
+        embeddings = spec.vocab_size.value * spec.hidden_size.value
+        if parameters.value < embeddings:
+            yield f"parameters: {parameters.value} is less than the embeddings alone, {embeddings}"
+    if weights is None:
+        return
+    if any(part.parameters < 1 for part in weights.value):
+        yield "weights: every part has parameters"
+    if len({part.name for part in weights.value}) < len(weights.value):
+        yield "weights: two parts have the same name"
+    if parameters and _total(weights.value) < parameters.value:
+        yield f"weights: the parts have {_total(weights.value)} parameters, the text decoder {parameters.value}"
+
+
+def _total(parts: tuple[WeightPart, ...]) -> int:
+    return sum(part.parameters for part in parts)

@@ -1,0 +1,48 @@
+"""The way of a question: names to pinned versions, to an answer, to bytes. The same for HTTP and command line."""
+
+import hashlib
+
+import msgspec
+
+from service.capacity.answer import Answer
+from service.capacity.canonical import canonical_question, plan_id
+from service.capacity.planner import plan
+from service.capacity.question import Question
+from service.catalog.entries import Catalog
+from service.catalog.resolve import resolve
+from service.readers.question import AskedQuestion
+
+
+class Planned(msgspec.Struct, frozen=True, kw_only=True):
+    """A question and its answer, in the very bytes that are hashed, stored and sent."""
+
+    id: str
+    question: Question
+    question_bytes: bytes
+    answer: Answer
+    answer_bytes: bytes
+
+    @property
+    def answer_digest(self) -> str:
+        """SHA-256 of the answer in hexadecimal."""
+        return hashlib.sha256(self.answer_bytes).hexdigest()
+
+
+def estimate(asked: AskedQuestion, catalog: Catalog) -> bytes:
+    """Answer a question without recording it: `plan` and `plan_url` are null."""
+    return msgspec.json.encode(plan(resolve(asked, catalog)))
+
+
+def planned(asked: AskedQuestion, catalog: Catalog) -> Planned:
+    """Answer a question in the form that is recorded: the answer names its own plan."""
+    question = resolve(asked, catalog)
+    question_bytes = canonical_question(question)
+    identity = plan_id(question_bytes)
+    answer = msgspec.structs.replace(plan(question), plan=identity, plan_url=f"/v1/plans/{identity}")
+    return Planned(
+        id=identity,
+        question=question,
+        question_bytes=question_bytes,
+        answer=answer,
+        answer_bytes=msgspec.json.encode(answer),
+    )

@@ -1,0 +1,1 @@
+"""Pure parsers of callers' own documents."""

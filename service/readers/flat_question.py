@@ -1,0 +1,72 @@
+"""A question as flat names and texts: what a query string and a command line can say."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from service.errors import InvalidDocument, InvalidParameters
+from service.readers import strict_json
+from service.readers.question import AskedLevers, AskedQuestion
+
+LEVERS = tuple(field.name for field in msgspec.structs.fields(AskedLevers))
+
+NAMES = (
+    "model",
+    "model_version",
+    "gpu",
+    "gpu_version",
+    "engine",
+    "engine_version",
+    "mean_tokens",
+    "risk",
+    "users",
+    "basis",
+    *LEVERS,
+)
+"""Every name that such a question can have."""
+
+_TEXTS = frozenset({"model", "gpu", "engine", "basis", "kv_cache_dtype", "weight_dtype"})
+
+
+def question_of(texts: Mapping[str, str]) -> AskedQuestion:
+    """Read a question from names of `NAMES` and their texts. Raises `InvalidParameters`, by name."""
+    values = {name: _value(name, text) for name, text in texts.items()}
+    document: dict[str, Any] = {}
+    for entry in ("model", "gpu", "engine"):
+        key, version = values.pop(entry, None), values.pop(f"{entry}_version", None)
+        if key is not None:
+            document[entry] = key if version is None else {"key": key, "version": version}
+        elif version is not None:
+            raise InvalidParameters((f"{entry}_version", f"pins nothing without {entry}"))
+    if "mean_tokens" in values:
+        document["workload"] = {"kind": "mean", "tokens": values.pop("mean_tokens")}
+    if "risk" in values:
+        document["risk"] = values.pop("risk")
+    targets = {name: values.pop(name) for name in ("users", "basis") if name in values}
+    if targets:
+        document["targets"] = targets
+    document["levers"] = values
+    try:
+        return strict_json.convert(document, AskedQuestion)
+    except InvalidDocument as error:
+        raise InvalidParameters(*((name_of(fault.pointer), fault.detail) for fault in error.faults)) from error
+
+
+def name_of(pointer: str) -> str:
+    """The name whose value a JSON Pointer into the question leads to."""
+    if pointer.startswith("/workload"):
+        return "mean_tokens"
+    first, _, last = pointer.removeprefix("/").partition("/")
+    if last == "version":
+        return f"{first}_version"
+    return first if last in {"", "key"} else last
+
+
+def _value(name: str, text: str) -> str | int | float:
+    if name in _TEXTS:
+        return text
+    try:
+        return msgspec.json.decode(text, type=int | float)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        raise InvalidParameters((name, f"must be a number, not {text[:40]!r}")) from None

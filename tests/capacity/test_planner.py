@@ -1,0 +1,213 @@
+"""What the planner decides: verdicts, targets, placement, refusals."""
+
+import hashlib
+
+import msgspec
+import pytest
+
+from service.capacity.errors import Refused, UnsupportedCombination, UnsupportedModel
+from service.capacity.planner import PLANNER, plan
+from service.catalog.resolve import resolve
+from service.readers import strict_json
+from service.readers.question import AskedQuestion
+from tests.fixed_catalog import fixed_catalog
+from tests.questions import answered
+
+LLAMA_70B = "meta-llama/Llama-3.1-70B-Instruct"
+
+
+def test_tensor_parallel_shards_kv_heads_and_weights() -> None:
+    answer = answered(levers={"tensor_parallel": 4})
+    # 8 KV heads over 4 ranks: 2 each. Weights: a quarter of 16,060,522,496 B.
+    assert answer.kv_cache.bytes_per_token == 32_768
+    assert answer.ladder[2].value == 4_015_130_624
+    assert answer.gpus == 4
+    # (76,968,728,985 - 4,015,130,624 - 3,221,225,472) // (16 * 32,768) = 133,003; // 512 = 259.
+    assert answer.kv_cache.blocks == 133_003
+    assert answer.users.worst_case == 259
+
+
+def test_past_the_kv_heads_tensor_parallel_replicates_them() -> None:
+    at_8 = answered(levers={"tensor_parallel": 8})
+    at_16 = answered(levers={"tensor_parallel": 16})
+    assert at_8.kv_cache.bytes_per_token == at_16.kv_cache.bytes_per_token == 16_384
+
+
+def test_a_tensor_parallel_size_that_does_not_divide_the_heads_is_refused_with_the_legal_ones() -> None:
+    with pytest.raises(UnsupportedCombination, match=r"legal sizes: 1, 2, 4, 8, 16, 32$"):
+        answered(levers={"tensor_parallel": 3})
+
+
+def test_data_parallel_multiplies_the_floor_of_one_pool() -> None:
+    answer = answered(levers={"data_parallel": 3}, workload={"kind": "mean", "tokens": 2300})
+    # 53.72 users fill one pool's cache: three pools hold 3 x 53, not 161.
+    assert (answer.users.worst_case, answer.users.paged) == (159, 573)
+    assert (answer.gpus, answer.pools) == (3, 3)
+
+
+def test_a_model_that_does_not_fit_is_an_answer_with_all_eight_steps() -> None:
+    answer = answered(model=LLAMA_70B)
+    # 70,553,706,496 x 2 B of weights against 76,968,728,985 B.
+    assert answer.ladder[4].value == 76_968_728_985 - 141_107_412_992 - 3_221_225_472
+    assert answer.ladder[4].shown == "-62.73 GiB"
+    assert [rung.step for rung in answer.ladder] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert (answer.fits, answer.verdict, answer.binding) == (False, "does_not_fit", "weights")
+    assert (answer.users.worst_case, answer.kv_cache.blocks, answer.kv_cache.max_concurrency) == (0, 0, 0)
+
+
+def test_the_reserve_binds_when_it_takes_what_the_weights_left() -> None:
+    answer = answered(levers={"reserve_bytes": 61 * 10**9})
+    assert (answer.fits, answer.binding) == (False, "reserve")
+
+
+def test_one_window_that_does_not_fit_does_not_fit_though_shorter_requests_would() -> None:
+    answer = answered(
+        levers={"max_model_len": 131_072, "reserve_bytes": 60 * 10**9}, workload={"kind": "mean", "tokens": 16}
+    )
+    assert answer.users.worst_case == 0
+    assert answer.users.paged is not None
+    assert answer.users.paged > 0
+    assert not answer.fits
+
+
+@pytest.mark.parametrize(
+    ("basis", "users", "fits"),
+    [("worst_case", 53, True), ("worst_case", 54, False), ("paged", 191, True), ("paged", 192, False)],
+)
+def test_a_target_compares_with_its_basis(basis: str, users: int, fits: bool) -> None:  # noqa: FBT001 - a case's value
+    answer = answered(workload={"kind": "mean", "tokens": 2300}, targets={"users": users, "basis": basis})
+    assert answer.fits is fits
+
+
+def test_without_a_workload_a_target_means_the_worst_case() -> None:
+    assert answered(targets={"users": 53}).fits
+    assert not answered(targets={"users": 54}).fits
+
+
+def test_with_a_workload_a_target_means_users_at_risk_which_is_not_planned_yet() -> None:
+    with pytest.raises(UnsupportedCombination, match="not planned yet; say basis worst_case or paged"):
+        answered(workload={"kind": "mean", "tokens": 2300}, targets={"users": 1})
+
+
+def test_a_paged_target_without_a_workload_is_refused() -> None:
+    with pytest.raises(UnsupportedCombination, match="needs a workload"):
+        answered(targets={"users": 1, "basis": "paged"})
+
+
+def test_the_scheduler_cap_lowers_only_what_is_admitted() -> None:
+    answer = answered(levers={"max_num_seqs": 40, "data_parallel": 2}, targets={"users": 81})
+    assert (answer.users.worst_case, answer.users.admitted, answer.binding) == (106, 80, "max_num_seqs")
+    assert not answer.fits
+
+
+def test_a_cache_set_by_hand_replaces_steps_1_to_4() -> None:
+    answer = answered(levers={"kv_cache_memory_bytes": 10 * 2**30})
+    assert answer.ladder[4].value == 10 * 2**30
+    assert answer.users.worst_case == 10
+
+
+def test_memory_of_other_processes_joins_the_reserve() -> None:
+    answer = answered(levers={"other_process_bytes": 2**30})
+    assert answer.ladder[3].value == 3_221_225_472 + 2**30
+
+
+def test_a_window_left_out_is_the_models_limit_and_is_listed_as_assumed() -> None:
+    answer = answered(levers={"max_model_len": None})
+    assert ("max_model_len", "131072") in {(one.name, one.value) for one in answer.assumed}
+
+
+def test_a_window_past_the_models_limit_is_refused_with_that_limit() -> None:
+    with pytest.raises(UnsupportedCombination, match=r"131,073 tokens pass the limit of .*, 131,072"):
+        answered(levers={"max_model_len": 131_073})
+
+
+def test_kv_heads_that_do_not_divide_the_query_heads_are_refused() -> None:
+    with pytest.raises(UnsupportedCombination, match="3 KV heads don't divide the 32 query heads"):
+        answered(levers={"kv_heads": 3})
+
+
+def test_a_gpu_whose_memory_nobody_knows_is_refused_by_name() -> None:
+    with pytest.raises(UnsupportedModel, match="mi308x"):
+        answered(gpu="mi308x")
+
+
+def test_a_model_whose_size_nobody_knows_is_refused_by_name() -> None:
+    with pytest.raises(UnsupportedModel, match="parameter count of mistralai/Devstral-2-123B-Instruct-2512"):
+        answered(model="mistralai/Devstral-2-123B-Instruct-2512")
+
+
+def test_sliding_window_layers_are_refused_and_never_priced_as_full_attention() -> None:
+    with pytest.raises(UnsupportedModel, match="sliding-window layers are not planned yet"):
+        answered(model="mistralai/Mistral-7B-v0.1")
+
+
+def test_latent_attention_is_refused_by_name() -> None:
+    with pytest.raises(UnsupportedModel, match=r"latent-attention .* are not planned yet"):
+        answered(model="deepseek-ai/DeepSeek-V3")
+
+
+def test_a_multi_query_model_keeps_its_one_head_on_every_rank() -> None:
+    # Falcon-7B: 71 query heads, one KV head of 64, 32 layers.
+    answer = answered(model="tiiuae/falcon-7b", levers={"max_model_len": 2048, "tensor_parallel": 71})
+    assert answer.kv_cache.bytes_per_token == 2 * 32 * 64 * 2
+    with pytest.raises(Refused, match=r"legal sizes: 1, 71$"):
+        answered(model="tiiuae/falcon-7b", levers={"max_model_len": 2048, "tensor_parallel": 2})
+
+
+def test_a_mean_that_passes_the_window_is_refused() -> None:
+    with pytest.raises(Refused, match="8,193 tokens passes the window of 8,192"):
+        answered(workload={"kind": "mean", "tokens": 8193})
+
+
+def test_parts_that_come_later_are_present_and_null() -> None:
+    document = msgspec.json.decode(msgspec.json.encode(answered()))
+    for key in ("interval", "levers", "second_ceiling", "plan", "plan_url", "workload"):
+        assert document[key] is None
+    assert document["users"]["at_risk"] is None
+    assert document["users"]["recommended_max_num_seqs"] is None
+    assert document["inputs"]["workload"] is None
+
+
+CORPUS: list[dict[str, object]] = [
+    {"model": "test/grouped", "gpu": {"key": "card", "version": 1}},
+    {"model": "test/grouped", "gpu": "card", "workload": {"kind": "mean", "tokens": 2300}},
+    {
+        "model": "test/grouped",
+        "gpu": "card",
+        "levers": {"kv_heads": 32, "kv_cache_dtype": "fp8", "weight_dtype": "int8", "tensor_parallel": 2},
+    },
+    {"model": "test/mixed", "gpu": "card", "levers": {"tensor_parallel": 4, "data_parallel": 2, "max_num_seqs": 5}},
+    {"model": "test/mixed", "gpu": "card", "levers": {"max_model_len": 4096}},
+    {
+        "model": "test/multi-head",
+        "gpu": "card",
+        "workload": {
+            "kind": "total",
+            "bins": [{"upper": 512, "count": 120}, {"upper": 2048, "count": 400}, {"count": 3}],
+        },
+    },
+    {
+        "model": "test/multi-head",
+        "gpu": "card",
+        "levers": {"max_model_len": 8192, "gpu_memory_utilization": 0.87, "block_size": 32},
+        "workload": {"kind": "rows", "rows": [[100, 20], [9000, 1], [8000, 900]]},
+    },
+    {
+        "model": "test/grouped",
+        "gpu": "card",
+        "workload": {
+            "kind": "joint",
+            "prompt_edges": [0, 64, 4096, None],
+            "output_edges": [0, 16, 1000],
+            "counts": [[0, 0, 5], [1, 1, 7], [2, 0, 1]],
+        },
+        "targets": {"users": 10, "basis": "paged"},
+    },
+]
+
+
+def test_the_planner_number_changes_whenever_an_answer_does() -> None:
+    """The digest of answers to a fixed corpus, held beside the planner's number: they change together."""
+    catalog = fixed_catalog()
+    answers = [plan(resolve(strict_json.convert(question, AskedQuestion), catalog)) for question in CORPUS]
+    assert (PLANNER, hashlib.sha256(msgspec.json.encode(answers)).hexdigest()) == (1, "ca8745356cf247cf854b7fdd558112b8c8f034f03d300d8ae2b60ddfb7069eb5")

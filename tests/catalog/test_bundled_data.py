@@ -1,0 +1,397 @@
+"""The bundled catalog: strict, where its keys say, sound by every rule, with figures checked by hand written out."""
+
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import pytest
+
+from service.capacity.cache import FullAttention
+from service.capacity.engine import Engine
+from service.capacity.figures import Figure
+from service.capacity.gpu import Gpu, ReportedMemory
+from service.capacity.model import Model, WeightPart, weight_bytes
+from service.catalog import integrity
+from service.catalog.integrity import engine_faults, gpu_faults, model_faults
+
+DATA = Path(integrity.__file__).parent / "data"
+Spec = TypeVar("Spec", Gpu, Model, Engine)
+
+
+class EntryFile(msgspec.Struct, forbid_unknown_fields=True):
+    key: str
+    source: str
+    spec: msgspec.Raw
+
+
+def entry_files(kind: str) -> dict[str, EntryFile]:
+    """Every file of a kind by the key that its path spells."""
+    folder = DATA / kind
+    return {
+        path.relative_to(folder).as_posix().removesuffix(".json"): msgspec.json.decode(
+            path.read_bytes(), type=EntryFile
+        )
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def specs(kind: str, spec_type: type[Spec]) -> dict[str, Spec]:
+    """Every entry of a kind, decoded strictly: a string is not a number, an unknown field is refused."""
+    return {key: msgspec.json.decode(file.spec, type=spec_type) for key, file in entry_files(kind).items()}
+
+
+GPUS = specs("gpus", Gpu)
+MODELS = specs("models", Model)
+ENGINES = specs("engines", Engine)
+UNPLANNED = msgspec.json.decode((DATA / "unplanned_models.json").read_bytes(), type=dict[str, list[str]])
+
+
+def per_token(key: str) -> int:
+    return sum(cache.bytes_per_token("bf16", 1) for cache in MODELS[key].caches.value)
+
+
+def weights(key: str) -> tuple[WeightPart, ...]:
+    found = MODELS[key].weights
+    assert found is not None
+    return found.value
+
+
+def reported(key: str) -> ReportedMemory:
+    found = GPUS[key].reported_memory
+    assert found is not None
+    return found
+
+
+def figure(value: int, source: str = "written for this test") -> Figure[int]:
+    return Figure(value, source, "high")
+
+
+def rate(value: float) -> Figure[float]:
+    return Figure(value, "written for this test", "high")
+
+
+def test_the_catalog_has_so_many_entries_of_each_kind() -> None:
+    assert (len(GPUS), len(MODELS), len(UNPLANNED)) == (53, 110, 112)
+
+
+def test_no_model_is_both_planned_and_unplanned() -> None:
+    assert not MODELS.keys() & UNPLANNED.keys()
+
+
+@pytest.mark.parametrize("kind", ["gpus", "models", "engines"])
+def test_an_entry_has_the_key_that_its_path_spells(kind: str) -> None:
+    assert {path: file.key for path, file in entry_files(kind).items() if file.key != path} == {}
+
+
+@pytest.mark.parametrize("kind", ["gpus", "models", "engines"])
+def test_an_entry_says_in_one_line_where_it_is_from(kind: str) -> None:
+    files = entry_files(kind).values()
+    assert [file.key for file in files if not file.source.strip() or "\n" in file.source] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec_type"), [("gpus", Gpu), ("models", Model), ("engines", Engine)], ids=["gpus", "models", "engines"]
+)
+def test_an_entry_is_kept_in_the_normal_form(kind: str, spec_type: type[Gpu | Model | Engine]) -> None:
+    # One form, so that a change of one figure is a change of one line: fields in the struct's order, an indent of 2.
+    for key, file in entry_files(kind).items():
+        spec = msgspec.json.decode(file.spec, type=spec_type)
+        document = msgspec.json.encode(EntryFile(file.key, file.source, msgspec.Raw(msgspec.json.encode(spec))))
+        assert (DATA / kind / f"{key}.json").read_bytes() == msgspec.json.format(document, indent=2) + b"\n"
+
+
+def test_no_gpu_has_a_fault() -> None:
+    assert [fault for key, spec in GPUS.items() for fault in gpu_faults(key, spec)] == []
+
+
+def test_no_model_has_a_fault() -> None:
+    assert [fault for key, spec in MODELS.items() for fault in model_faults(key, spec)] == []
+
+
+def test_no_engine_has_a_fault() -> None:
+    assert [fault for key, spec in ENGINES.items() for fault in engine_faults(key, spec)] == []
+
+
+def test_an_unplanned_model_names_what_is_not_planned() -> None:
+    assert [key for key, kinds in UNPLANNED.items() if not kinds or not all(kinds)] == []
+    assert list(UNPLANNED) == sorted(UNPLANNED)
+    assert UNPLANNED["mistralai/Mistral-7B-v0.1"] == ["sliding-window layers"]
+    assert UNPLANNED["MiniMaxAI/MiniMax-M3"] == ["sparse-attention index keys"]
+    assert UNPLANNED["deepseek-ai/DeepSeek-V2"] == ["latent-attention (MLA) layers"]
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("meta-llama/Llama-3.1-8B-Instruct", 131_072),
+        ("meta-llama/Llama-3.1-70B-Instruct", 327_680),
+        ("meta-llama/Llama-2-7b-hf", 524_288),
+        ("Qwen/Qwen3-8B", 147_456),
+        ("microsoft/phi-4", 204_800),
+        ("tiiuae/falcon-7b", 8_192),
+    ],
+)
+def test_a_token_takes_so_many_bytes_of_a_16_bit_cache(key: str, expected: int) -> None:
+    assert per_token(key) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("meta-llama/Llama-3.1-8B-Instruct", FullAttention(layers=32, kv_heads=8, key_dim=128, value_dim=128)),
+        ("microsoft/phi-4", FullAttention(layers=40, kv_heads=10, key_dim=128, value_dim=128)),
+        ("tiiuae/falcon-7b", FullAttention(layers=32, kv_heads=1, key_dim=64, value_dim=64)),
+    ],
+)
+def test_a_cache_counts_kv_heads_and_not_query_heads(key: str, expected: FullAttention) -> None:
+    assert MODELS[key].caches.value == (expected,)
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("h100-sxm-80gb", 85_520_809_984),  # 81,559 MiB
+        ("a100-sxm-80gb", 81_920 * 2**20),
+        ("t4", 15_360 * 2**20),
+        ("mi300x", 206_141_652_992),
+        ("mi250x", 65_520 * 2**20),  # of one of its two devices
+        ("tpu-v7", 96 * 2**30),  # the same
+        ("tpu-v5e", 16_000_000_000),  # nothing better is known than 16 GB: the smaller reading
+    ],
+)
+def test_a_card_reports_so_many_bytes(key: str, expected: int) -> None:
+    assert reported(key).bytes.value == expected
+
+
+def test_cards_of_two_devices_are_the_two_that_are_known() -> None:
+    assert {key for key, spec in GPUS.items() if spec.devices_per_package != 1} == {"mi250x", "tpu-v7"}
+
+
+def test_a_card_whose_sources_conflict_has_no_reported_memory() -> None:
+    assert {key for key, spec in GPUS.items() if spec.reported_memory is None} == {"mi308x"}
+
+
+def test_a_model_without_a_parameter_count_has_no_weights() -> None:
+    unknown = {"mistralai/Devstral-2-123B-Instruct-2512"}
+    assert {key for key, spec in MODELS.items() if spec.parameters is None} == unknown
+    assert {key for key, spec in MODELS.items() if spec.weights is None} == unknown
+
+
+def test_the_weights_of_llama_3_1_8b_are_two_bytes_a_parameter() -> None:
+    assert weight_bytes(weights("meta-llama/Llama-3.1-8B-Instruct"), "auto") == 16_060_522_496
+
+
+def test_a_tied_head_is_counted_once() -> None:
+    # The stored checkpoint has a copy of the embeddings of 155,582,464 parameters more, which engines don't load.
+    assert weight_bytes(weights("Qwen/Qwen3-0.6B"), "auto") == 1_192_099_840
+
+
+def test_a_vision_tower_is_part_of_the_weights_and_stays_in_16_bit() -> None:
+    assert weights("Qwen/Qwen3-VL-8B-Instruct") == (
+        WeightPart("text decoder", 8_190_735_360, "bf16", follows_weight_dtype=True),
+        WeightPart("vision tower and projector", 576_388_336, "bf16", follows_weight_dtype=False),
+    )
+
+
+def test_an_fp8_checkpoint_keeps_embeddings_head_and_scales_wider() -> None:
+    assert weights("Qwen/Qwen3-235B-A22B-FP8") == (
+        WeightPart("quantised attention and experts", 233_798_893_568, "fp8", follows_weight_dtype=True),
+        WeightPart("embeddings, head, norms, routers", 1_294_740_992, "bf16", follows_weight_dtype=False),
+        WeightPart("quantisation scales", 14_269_952, "fp32", follows_weight_dtype=False),
+    )
+
+
+def test_llama_405b_in_fp8_keeps_its_attention_in_16_bit() -> None:
+    assert weight_bytes(weights("meta-llama/Llama-3.1-405B-Instruct-FP8"), "auto") == 487_229_259_776
+
+
+@pytest.mark.parametrize(
+    ("key", "published_gib"),
+    [
+        ("meta-llama/Llama-3.1-8B-Instruct", 14.96),
+        ("meta-llama/Llama-3.3-70B-Instruct", 131.42),
+        ("microsoft/Phi-3.5-mini-instruct", 7.12),
+        ("microsoft/Phi-4-mini-instruct", 7.15),
+        ("microsoft/phi-4", 27.31),
+        ("mistralai/Ministral-3-3B-Instruct-2512", 4.35),
+        ("mistralai/Mistral-7B-Instruct-v0.3", 13.5),
+    ],
+)
+def test_weights_agree_with_the_published_size_of_the_checkpoint(key: str, published_gib: float) -> None:
+    assert weight_bytes(weights(key), "auto") / 2**30 == pytest.approx(published_gib, rel=0.001)
+
+
+# Below: every rule of service/catalog/integrity.py, each with an entry that breaks it and nothing else.
+
+H100 = GPUS["h100-sxm-80gb"]
+LLAMA = MODELS["meta-llama/Llama-3.1-8B-Instruct"]
+GENERIC = ENGINES["generic"]
+
+
+@pytest.mark.parametrize("key", ["H100 SXM", "h100_sxm", "nvidia/h100", ""])
+def test_a_gpu_key_of_another_form_is_a_fault(key: str) -> None:
+    assert gpu_faults(key, H100) == [f"key {key!r}: the form is small letters, digits, dots and dashes"]
+
+
+@pytest.mark.parametrize("key", ["Llama-3.1-8B", "meta-llama/", "a/b/c", "meta llama/x", "../x"])
+def test_a_model_key_without_owner_and_name_is_a_fault(key: str) -> None:
+    assert model_faults(key, LLAMA) == [f"key {key!r}: the form is owner/name"]
+
+
+@pytest.mark.parametrize("key", ["vLLM", "vllm@", "@0.19", "vllm@0.19@1"])
+def test_an_engine_key_of_another_form_is_a_fault(key: str) -> None:
+    assert engine_faults(key, GENERIC) == [f"key {key!r}: the form is name or name@release"]
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, float("nan")])
+def test_a_figure_that_is_not_positive_is_a_fault(value: float) -> None:
+    broken = msgspec.structs.replace(H100, memory_bandwidth_gb_s=rate(value))
+    assert gpu_faults("x", broken) == [
+        f"memory_bandwidth_gb_s: {value} is not positive; what isn't known is null",
+    ]
+
+
+def test_an_infinite_figure_is_a_fault() -> None:
+    broken = msgspec.structs.replace(H100, memory_bandwidth_gb_s=rate(float("inf")))
+    assert gpu_faults("x", broken) == ["memory_bandwidth_gb_s: inf is no measure"]
+
+
+def test_a_window_of_no_tokens_is_a_fault() -> None:
+    broken = msgspec.structs.replace(LLAMA, max_position_embeddings=figure(0))
+    assert model_faults("a/b", broken) == [
+        "max_position_embeddings: 0 is not positive; what isn't known is null",
+    ]
+
+
+def test_an_engine_may_keep_nothing_back_and_no_less_than_nothing() -> None:
+    assert engine_faults("x", msgspec.structs.replace(GENERIC, reserve_bytes=figure(0))) == []
+    assert engine_faults("x", msgspec.structs.replace(GENERIC, reserve_bytes=figure(-1))) == [
+        "reserve_bytes: -1 is not positive; what isn't known is null",
+    ]
+
+
+def test_a_utilisation_in_percent_is_a_fault() -> None:
+    assert engine_faults("x", msgspec.structs.replace(GENERIC, gpu_memory_utilization=rate(90.0))) == [
+        "gpu_memory_utilization: a share of the reported memory is at most 1, not a percentage",
+    ]
+
+
+@pytest.mark.parametrize("source", ["", "  ", "one line\nand another"])
+def test_a_figure_without_a_source_of_one_line_is_a_fault(source: str) -> None:
+    broken = msgspec.structs.replace(H100, tdp_w=figure(700, source))
+    assert gpu_faults("x", broken) == ["tdp_w: a source is one line that isn't empty"]
+
+
+def test_the_source_of_the_reported_memory_is_looked_at_too() -> None:
+    memory = ReportedMemory(figure(85_520_809_984, ""), "nvidia-smi total", "measured")
+    broken = msgspec.structs.replace(H100, reported_memory=memory)
+    assert gpu_faults("x", broken) == ["reported_memory.bytes: a source is one line that isn't empty"]
+
+
+def test_a_recalled_figure_that_claims_confidence_is_a_fault() -> None:
+    broken = msgspec.structs.replace(H100, tdp_w=figure(700, "datasheet, recalled"))
+    assert gpu_faults("x", broken) == [
+        "tdp_w: the source is unsure (datasheet, recalled), so the confidence is low",
+    ]
+
+
+@pytest.mark.parametrize(
+    "reported_bytes",
+    [80, 81_559, 81_559 * 1024, 2 * 85_520_809_984, 71_000_000_000],
+    ids=["gigabytes", "MiB", "KiB", "two devices", "after a share was taken"],
+)
+def test_a_reported_memory_far_from_the_nominal_size_is_a_fault(reported_bytes: int) -> None:
+    memory = ReportedMemory(figure(reported_bytes), "nvidia-smi total", "measured")
+    broken = msgspec.structs.replace(H100, reported_memory=memory)
+    assert gpu_faults("x", broken) == [
+        f"reported_memory.bytes: {reported_bytes} x 1 device(s) is not 0.9 to 1.08 times the nominal 80 GB",
+    ]
+
+
+def test_the_memory_of_a_device_is_compared_by_the_package() -> None:
+    broken = msgspec.structs.replace(GPUS["mi250x"], devices_per_package=1)
+    assert gpu_faults("x", broken) == [
+        "reported_memory.bytes: 68702699520 x 1 device(s) is not 0.9 to 1.08 times the nominal 128 GB",
+    ]
+
+
+def test_a_package_without_devices_is_a_fault() -> None:
+    broken = msgspec.structs.replace(GPUS["mi308x"], devices_per_package=0)
+    assert gpu_faults("x", broken) == ["devices_per_package: 0 is not positive"]
+
+
+def test_an_assumed_memory_that_claims_confidence_is_a_fault() -> None:
+    memory = ReportedMemory(figure(85_520_809_984), "nominal size", "assumed")
+    broken = msgspec.structs.replace(H100, reported_memory=memory)
+    assert gpu_faults("x", broken) == ["reported_memory.bytes: no card printed it, so the confidence is low"]
+
+
+def test_a_sparse_fp8_rate_among_dense_ones_is_a_fault() -> None:
+    broken = msgspec.structs.replace(H100, dense_fp8_tflops=rate(3958.0))
+    assert gpu_faults("x", broken) == [
+        "dense_fp8_tflops: 3958.0 is over 2.1 x 989.5, the wider dense rate, as a sparse figure would be",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("dense_fp8_tflops", 23), ("dense_int8_tops", 34), ("dense_fp4_tflops", 7)]
+)
+def test_a_sparse_rate_among_the_dense_ones_of_any_nvidia_card_is_a_fault(name: str, count: int) -> None:
+    cards = {key: spec for key, spec in GPUS.items() if spec.vendor == "NVIDIA" and getattr(spec, name) is not None}
+    assert len(cards) == count
+    for key, spec in cards.items():
+        doubled = msgspec.structs.replace(spec, **{name: rate(2 * getattr(spec, name).value)})
+        assert any(fault.startswith(name) for fault in gpu_faults(key, doubled)), key
+
+
+def test_a_card_that_only_converts_fp8_is_no_faster_in_it() -> None:
+    broken = msgspec.structs.replace(H100, fp8_native=False)
+    assert gpu_faults("x", broken) == [
+        "dense_fp8_tflops: 1979.0 is over 1.0 x 989.5, the wider dense rate, as a sparse figure would be",
+    ]
+
+
+def test_a_model_that_caches_nothing_is_a_fault() -> None:
+    broken = msgspec.structs.replace(LLAMA, caches=Figure((), "written for this test", "high"))
+    assert model_faults("a/b", broken) == ["caches: a model that caches nothing can't be planned"]
+
+
+def test_a_cache_without_layers_is_a_fault() -> None:
+    caches = (FullAttention(layers=0, kv_heads=8, key_dim=128, value_dim=128),)
+    broken = msgspec.structs.replace(LLAMA, caches=Figure(caches, "written for this test", "high"))
+    assert model_faults("a/b", broken) == [
+        "caches: every number of 0 layers x 8 KV heads x (128 + 128) has to be positive",
+    ]
+
+
+@pytest.mark.parametrize("kv_heads", [7, 64])
+def test_kv_heads_that_do_not_divide_the_query_heads_are_a_fault(kv_heads: int) -> None:
+    caches = (FullAttention(layers=32, kv_heads=kv_heads, key_dim=128, value_dim=128),)
+    broken = msgspec.structs.replace(LLAMA, caches=Figure(caches, "written for this test", "high"))
+    assert model_faults("a/b", broken) == [f"caches: {kv_heads} KV heads don't divide 32 query heads"]
+
+
+def test_parameters_in_billions_are_a_fault() -> None:
+    broken = msgspec.structs.replace(LLAMA, parameters=figure(8))
+    assert model_faults("a/b", broken) == ["parameters: 8 is less than the embeddings alone, 525336576"]
+
+
+def test_weights_that_miss_parameters_are_a_fault() -> None:
+    parts = (WeightPart("text decoder", 7_000_000_000, "bf16", follows_weight_dtype=True),)
+    broken = msgspec.structs.replace(LLAMA, weights=Figure(parts, "written for this test", "high"))
+    assert model_faults("a/b", broken) == [
+        "weights: the parts have 7000000000 parameters, the text decoder 8030261248",
+    ]
+
+
+def test_an_empty_part_of_the_weights_is_a_fault() -> None:
+    parts = (*weights("meta-llama/Llama-3.1-8B-Instruct"), WeightPart("tower", 0, "bf16", follows_weight_dtype=False))
+    broken = msgspec.structs.replace(LLAMA, weights=Figure(parts, "written for this test", "high"))
+    assert model_faults("a/b", broken) == ["weights: every part has parameters"]
+
+
+def test_two_parts_of_the_same_name_are_a_fault() -> None:
+    parts = weights("meta-llama/Llama-3.1-8B-Instruct") * 2
+    broken = msgspec.structs.replace(LLAMA, weights=Figure(parts, "written for this test", "high"))
+    assert model_faults("a/b", broken) == ["weights: two parts have the same name"]

@@ -1,0 +1,125 @@
+"""JSON that is refused, and where the pointer leads."""
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.errors import InvalidDocument, MalformedJson
+from service.readers import strict_json
+from service.readers.question import AskedLevers, AskedQuestion
+from tests.questions import REFERENCE
+
+BODY = json.dumps(REFERENCE)
+
+
+def refusal(body: str | bytes) -> tuple[str, str]:
+    with pytest.raises((MalformedJson, InvalidDocument)) as caught:
+        strict_json.decode(body if isinstance(body, bytes) else body.encode(), AskedQuestion)
+    error = caught.value
+    if isinstance(error, MalformedJson):
+        return error.fault.pointer, error.fault.detail
+    assert isinstance(error, InvalidDocument)
+    fault = error.faults[0]
+    return fault.pointer, fault.detail
+
+
+def test_the_reference_question_is_read() -> None:
+    question = strict_json.decode(BODY.encode(), AskedQuestion)
+    assert question.levers == AskedLevers(max_model_len=8192)
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        pytest.param('{"model": "a", "model": "b", "gpu": "c"}', "/model", id="a key twice"),
+        pytest.param('{"model": "a", "gpu": "c", "levers": {"a/b": 1, "a/b": 1}}', "/levers/a~1b", id="deeper"),
+        pytest.param('{"model": "a", "gpu": "c", "levers": {"x": 1, "\\u0078": 2}}', "/levers/x", id="escaped alike"),
+        pytest.param('{"model": "a", "gpu": "c", "risk": NaN}', "/risk", id="NaN"),
+        pytest.param('{"model": "a", "gpu": "c", "levers": {"x": [1, -Infinity]}}', "/levers/x/1", id="infinity"),
+        pytest.param('{"model": "a\\u0000", "gpu": "c"}', "/model", id="U+0000"),
+        pytest.param('{"model": "a", "gpu": "c", "labels": {"k\\u0000": "v"}}', "/labels", id="U+0000 in a key"),
+        pytest.param('{"model": "a\\ud800", "gpu": "c"}', "/model", id="half a surrogate pair"),
+        pytest.param('{"model": "a", "gpu": "c", "risk": 1e400}', "/risk", id="a number past the range"),
+    ],
+)
+def test_what_readers_disagree_on_is_refused_with_a_pointer(body: str, pointer: str) -> None:
+    assert refusal(body)[0] == pointer
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"  ",
+        b"{",
+        b'{"model": "a"} x',
+        b"\xff\xfe{\x00}\x00",
+        b'{"model": "\xc3\x28"}',
+        b"[" * 100_000,
+        b"9" * 5000,
+    ],
+)
+def test_what_is_not_json_is_malformed(body: bytes) -> None:
+    with pytest.raises(MalformedJson):
+        strict_json.decode(body, AskedQuestion)
+
+
+@pytest.mark.parametrize(
+    ("levers", "pointer"),
+    [
+        ('{"max_model_len": "8192"}', "/levers/max_model_len"),
+        ('{"max_model_len": 8192.0}', "/levers/max_model_len"),
+        ('{"max_model_len": true}', "/levers/max_model_len"),
+        ('{"max_model_len": 0}', "/levers/max_model_len"),
+        ('{"max_model_len": 99999999999999999999}', "/levers/max_model_len"),
+        ('{"gpu_memory_utilization": 1.01}', "/levers/gpu_memory_utilization"),
+        ('{"gpu_memory_utilization": 0}', "/levers/gpu_memory_utilization"),
+        ('{"kv_cache_dtype": "fp7"}', "/levers/kv_cache_dtype"),
+        ('{"kv_cache_typ": "fp8"}', "/levers/kv_cache_typ"),
+        ('{"pipeline_parallel": 2}', "/levers/pipeline_parallel"),
+    ],
+)
+def test_a_wrong_lever_is_pointed_at(levers: str, pointer: str) -> None:
+    assert refusal(f'{{"model": "a", "gpu": "b", "levers": {levers}}}')[0] == pointer
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ("[]", ""),
+        ('{"gpu": "b"}', "/model"),
+        ('{"model": 1, "gpu": "b"}', "/model"),
+        ('{"model": {"key": "a"}, "gpu": "b"}', "/model/version"),
+        ('{"model": "a", "gpu": "b", "workload": {"kind": "rows", "rows": [[1, 2], [0, 2]]}}', "/workload/rows/1/0"),
+        ('{"model": "a", "gpu": "b", "workload": {"kind": "rows", "rows": [[1, 2, 3]]}}', "/workload/rows/0"),
+        ('{"model": "a", "gpu": "b", "workload": {"kind": "row"}}', "/workload/kind"),
+        ('{"model": "a", "gpu": "b", "labels": {"Team": "x"}}', "/labels"),
+        ('{"model": "a", "gpu": "b", "labels": {"team\\n": "x"}}', ""),
+    ],
+)
+def test_a_wrong_shape_is_pointed_at(body: str, pointer: str) -> None:
+    assert refusal(body)[0] == pointer
+
+
+@given(st.sampled_from([field.name for field in msgspec.structs.fields(AskedLevers)]), st.text(max_size=20))
+def test_a_number_in_quotes_is_never_a_number(lever: str, text: str) -> None:
+    if lever in {"kv_cache_dtype", "weight_dtype"}:
+        return
+    with pytest.raises(InvalidDocument):
+        strict_json.convert({"model": "a", "gpu": "b", "levers": {lever: text}}, AskedQuestion)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(json_values)
+def test_any_json_is_read_or_refused_and_never_crashes(value: object) -> None:
+    with pytest.raises((MalformedJson, InvalidDocument)):
+        strict_json.decode(json.dumps(value).encode(), AskedQuestion)
