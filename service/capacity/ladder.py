@@ -95,7 +95,7 @@ def users_rung(
     ]
     if paged is not None and mean_blocks is not None:
         mean = six_digits(mean_blocks)
-        formula += f"; {pool.blocks:,} blocks // {mean:,} held on average{over} = {paged:,} paged"
+        formula += f"; {pool.blocks:,} blocks // {mean:,g} held on average{over} = {paged:,} paged"
         shown += f", {paged:,} paged"
         operands.append(Operand("mean_held_blocks", mean, "blocks", "the workload", "exact"))
     return Rung(

@@ -6,7 +6,7 @@ from service.capacity.errors import Fault, UnsupportedCombination
 
 def check_tensor_parallel(query_heads: int, caches: tuple[CacheKind, ...], tensor_parallel: int) -> None:
     """Refuse a size that engines refuse: query heads must divide, KV heads divide or replicate evenly."""
-    legal = [size for size in range(1, query_heads + 1) if _can_shard(query_heads, caches, size)]
+    legal = legal_tensor_parallel(query_heads, caches)
     if tensor_parallel not in legal:
         sizes = ", ".join(map(str, legal))
         raise UnsupportedCombination(
@@ -16,6 +16,11 @@ def check_tensor_parallel(query_heads: int, caches: tuple[CacheKind, ...], tenso
                 f"{tensor_parallel} GPUs; legal sizes: {sizes}",
             )
         )
+
+
+def legal_tensor_parallel(query_heads: int, caches: tuple[CacheKind, ...]) -> list[int]:
+    """List the tensor-parallel sizes that a model can take, smallest first."""
+    return [size for size in range(1, query_heads + 1) if _can_shard(query_heads, caches, size)]
 
 
 def _can_shard(query_heads: int, caches: tuple[CacheKind, ...], size: int) -> bool:

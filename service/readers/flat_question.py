@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from service.errors import InvalidDocument, InvalidParameters
+from service.errors import Fault, InvalidDocument, InvalidParameters, Refused
 from service.readers import strict_json
 from service.readers.question import AskedLevers, AskedQuestion
 
@@ -30,7 +30,7 @@ _TEXTS = frozenset({"model", "gpu", "engine", "basis", "kv_cache_dtype", "weight
 
 
 def question_of(texts: Mapping[str, str]) -> AskedQuestion:
-    """Read a question from names of `NAMES` and their texts. Raises `InvalidParameters`, by name."""
+    """Read a question from names of `NAMES` and their texts. Raises `InvalidParameters`, by name, and `Refused`."""
     values = {name: _value(name, text) for name, text in texts.items()}
     document: dict[str, Any] = {}
     for entry in ("model", "gpu", "engine"):
@@ -38,12 +38,14 @@ def question_of(texts: Mapping[str, str]) -> AskedQuestion:
         if key is not None:
             document[entry] = key if version is None else {"key": key, "version": version}
         elif version is not None:
-            raise InvalidParameters((f"{entry}_version", f"pins nothing without {entry}"))
+            raise Refused(Fault(f"/{entry}/version", f"pins nothing without {entry}"))
     if "mean_tokens" in values:
         document["workload"] = {"kind": "mean", "tokens": values.pop("mean_tokens")}
     if "risk" in values:
         document["risk"] = values.pop("risk")
     targets = {name: values.pop(name) for name in ("users", "basis") if name in values}
+    if targets.keys() == {"basis"}:
+        raise Refused(Fault("/targets/basis", "says what users is compared with, and there is no users"))
     if targets:
         document["targets"] = targets
     document["levers"] = values

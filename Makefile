@@ -1,0 +1,81 @@
+# `make up` serves on http://127.0.0.1:8750, `make test` runs the tests. Both install what they need: Python 3.11 or
+# newer with its venv module, and make, are all that has to be there.
+#
+#   PYTHON=python3.13   another Python than python3
+#   ARGS="--port 9000"  more arguments: of `headcount serve` for `make up`, of pytest for `make test`
+
+PYTHON ?= python3
+ARGS ?=
+
+# `make test` has an environment of its own: it never changes the one that a `make up` in another terminal serves from,
+# and that one shows that the service runs without the packages of the tests.
+venv = PYTHON='$(PYTHON)' scripts/venv.sh
+test_python = .venv-test/bin/python
+
+.PHONY: up test check lint types contracts check-migrations check-openapi openapi format locks clean
+.PHONY: test-environment openapi-linters
+
+# exec: the server takes this shell's place, so that Ctrl-C reaches it and make waits until it has stopped.
+up:
+	@$(venv) .venv requirements.lock && exec .venv/bin/headcount serve $(ARGS)
+
+test: test-environment openapi-linters
+	@$(test_python) -m pytest $(ARGS)
+
+check: lint types contracts check-migrations check-openapi
+
+lint: test-environment
+	@$(test_python) -m ruff check .
+	@$(test_python) -m ruff format --check .
+
+types: test-environment
+	@$(test_python) -m mypy
+
+contracts: test-environment
+	@.venv-test/bin/lint-imports
+
+# Upgrades an empty throw-away database by the migrations and asks Alembic whether the tables in the code differ.
+check-migrations: test-environment
+	@$(test_python) -m pytest -q tests/deployment/test_migration_drift.py
+
+check-openapi: test-environment
+	@$(test_python) -m service.api.openapi >.venv-test/openapi.json
+	@diff -u openapi/openapi.json .venv-test/openapi.json || \
+		{ echo "openapi/openapi.json is not what the code describes: run make openapi" >&2; exit 1; }
+
+# By way of a second file: a failure must not leave half a document.
+openapi: test-environment
+	@$(test_python) -m service.api.openapi >openapi/openapi.json.new
+	@mv openapi/openapi.json.new openapi/openapi.json
+
+format: test-environment
+	@$(test_python) -m ruff check --fix .
+	@$(test_python) -m ruff format .
+
+# Pins the newest releases that pyproject.toml allows, for every Python from 3.11 on and every system at once. One
+# release of each package on all Pythons (fewest): the same NumPy, the same answer. The second lock keeps the pins of the
+# first. UV_NO_CONFIG: a package index or a path of the machine it runs on must not get into the locks.
+compile = UV_NO_CONFIG=1 .venv-locks/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
+	--fork-strategy fewest --generate-hashes --no-header pyproject.toml --group build
+locks:
+	@$(PYTHON) -m venv .venv-locks
+	@.venv-locks/bin/python -m pip install -qq --disable-pip-version-check 'uv>=0.9'
+	@$(compile) --output-file requirements.lock
+	@$(compile) --group test --constraint requirements.lock --output-file requirements-test.lock
+
+test-environment:
+	@$(venv) .venv-test requirements-test.lock
+
+# The linters of the OpenAPI document are Node programs. Without npm the test that runs them says so.
+openapi-linters:
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory tests/openapi/node_modules/.installed; fi
+
+tests/openapi/node_modules/.installed: tests/openapi/package-lock.json
+	@echo "Installing the linters of the OpenAPI document into tests/openapi/node_modules" >&2
+	@cd tests/openapi && npm ci --ignore-scripts --no-audit --no-fund --silent
+	@touch $@
+
+# The data of `make up` stays.
+clean:
+	rm -rf .venv .venv-test .venv-locks tests/openapi/node_modules dist .mypy_cache .pytest_cache .ruff_cache \
+		.import_linter_cache .hypothesis

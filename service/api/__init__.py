@@ -1,0 +1,1 @@
+"""HTTP: routes, problems, strict bodies, and the document that describes them."""

@@ -1,0 +1,49 @@
+"""What a route says of itself, for the OpenAPI document. A route without it can't be made."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import msgspec
+from litestar import HttpMethod, route
+from litestar.handlers import HTTPRouteHandler
+
+from service.api.problem_types import ProblemType
+
+Tag = Literal["plans", "catalog", "operations", "documents"]
+
+
+class Parameter(msgspec.Struct, frozen=True, kw_only=True):
+    """A path or query parameter. `schema` is a type that msgspec describes."""
+
+    name: str
+    within: Literal["path", "query"]
+    schema: Any
+    description: str
+    required: bool = False
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
+    """One route: what it is for, what it takes, what it answers."""
+
+    id: str
+    tag: Tag
+    summary: str
+    description: str
+    parameters: tuple[Parameter, ...] = ()
+    body: Any = None
+    answer: Any = None
+    """The type of a JSON answer; None for one of another media type."""
+    media_type: str = "application/json"
+    headers: tuple[tuple[str, str], ...] = ()
+    """Headers of the answer, each with its meaning."""
+    problems: tuple[ProblemType, ...] = ()
+
+
+def get(path: str, operation: Operation) -> Callable[[Callable[..., Any]], HTTPRouteHandler]:
+    """A route that reads. It answers HEAD as well, which Litestar's own `get` doesn't."""
+    return route(path, http_method=[HttpMethod.GET, HttpMethod.HEAD], opt={"operation": operation}, status_code=200)
+
+
+def post(path: str, operation: Operation) -> Callable[[Callable[..., Any]], HTTPRouteHandler]:
+    """A route that takes a body and answers 200."""
+    return route(path, http_method=HttpMethod.POST, opt={"operation": operation}, status_code=200)

@@ -1,0 +1,178 @@
+"""`/v1/plans`: asking on the record, and reading the record."""
+
+import base64
+from datetime import UTC, datetime
+from functools import partial
+from typing import Annotated
+
+import msgspec
+from litestar import Response
+from msgspec import Meta
+
+from service.api import problem_types as types
+from service.api.bodies import body_of, query_of, whole_number
+from service.api.envelope import AnyRequest, request_id_of
+from service.api.headcount import Headcount
+from service.api.operations import Operation, Parameter, get, post
+from service.api.rows import Row, row_of
+from service.api.trace import trace_id_of
+from service.capacity.answer import Answer
+from service.errors import InvalidParameters, NotStored
+from service.readers.question import AskedQuestion
+from service.store import plans as stored_plans
+from service.store.identifiers import uuid7
+from service.store.plans import Asked, Position, StoredPlan
+
+JSON = "application/json"
+PAGE = 50
+LONGEST_PAGE = 1000
+
+_PLAN_ID = Annotated[str, Meta(pattern="^pln_[0-9a-f]{64}$")]
+
+_REVISION_HEADER = ("Headcount-Catalog-Revision", "The catalog revision that names were resolved with.")
+
+
+class PlanList(msgspec.Struct, frozen=True):
+    """A page of plans, newest first; `next_cursor` asks for the next one and is null on the last."""
+
+    items: list[Row]
+    next_cursor: str | None
+
+
+@post(
+    "/v1/plans",
+    Operation(
+        id="recordPlan",
+        tag="plans",
+        summary="Ask on the record",
+        description=(
+            "Answers how many users fit and why, and records question, answer and decision before it responds. The"
+            " same question is the same plan, asked however often; each time is one more decision. A deployment that"
+            " does not fit is 200 with `fits: false`."
+        ),
+        body=AskedQuestion,
+        answer=Answer,
+        headers=(
+            ("Headcount-Decision", "The id of the decision that recorded this request."),
+            ("Content-Location", "Where the plan can be read."),
+            _REVISION_HEADER,
+        ),
+        problems=(
+            types.MALFORMED_JSON,
+            types.PAYLOAD_TOO_LARGE,
+            types.UNSUPPORTED_MEDIA_TYPE,
+            types.VALIDATION,
+            types.UNAVAILABLE,
+        ),
+    ),
+)
+async def record_plan(request: AnyRequest, headcount: Headcount) -> Response[bytes]:
+    """Record a plan and a decision, then answer."""
+    query_of(request, ())
+    question = await body_of(request, AskedQuestion)
+    asked = Asked(
+        decision=uuid7(),
+        at=datetime.now(UTC),
+        source="api",
+        request_id=request_id_of(request.scope),
+        trace_id=trace_id_of(request),
+        labels=question.labels or {},
+    )
+    recorded = await headcount.record(question, asked)
+    headers = {
+        "Headcount-Decision": f"dec_{asked.decision}",
+        "Content-Location": f"/v1/plans/{recorded.plan.id}",
+        "Headcount-Catalog-Revision": str(recorded.catalog_revision),
+    }
+    return Response(recorded.plan.answer, media_type=JSON, headers=headers)
+
+
+@get(
+    "/v1/plans/{plan:str}",
+    Operation(
+        id="readPlan",
+        tag="plans",
+        summary="Read a plan",
+        description="The very bytes that were sent when the plan was recorded. A plan never changes.",
+        parameters=(Parameter(name="plan", within="path", schema=_PLAN_ID, description="A plan's id.", required=True),),
+        answer=Answer,
+        headers=(("ETag", "The SHA-256 of the body."),),
+        problems=(types.INVALID_PARAMETERS, types.NOT_FOUND, types.UNAVAILABLE),
+    ),
+)
+async def read_plan(request: AnyRequest, headcount: Headcount, plan: str) -> Response[bytes]:
+    """Read one plan."""
+    query_of(request, ())
+    if "\0" in plan:
+        raise NotStored("a plan's id holds no U+0000")
+    stored = await headcount.database.transaction(partial(stored_plans.read, identity=plan))
+    etag = f'"{stored.answer_digest}"'
+    headers = {"ETag": etag, "Cache-Control": "private, max-age=31536000, immutable"}
+    if etag in _etags(request):
+        return Response(b"", status_code=304, headers=headers)
+    return Response(stored.answer, media_type=JSON, headers=headers)
+
+
+@get(
+    "/v1/plans",
+    Operation(
+        id="listPlans",
+        tag="plans",
+        summary="List plans",
+        description="Plans as rows, newest first, a page at a time.",
+        parameters=(
+            Parameter(
+                name="limit",
+                within="query",
+                schema=Annotated[int, Meta(ge=1, le=LONGEST_PAGE)],
+                description=f"Plans of one page; {PAGE} when left out.",
+            ),
+            Parameter(
+                name="cursor",
+                within="query",
+                schema=Annotated[str, Meta(min_length=1, max_length=200)],
+                description="`next_cursor` of the page before.",
+            ),
+        ),
+        answer=PlanList,
+        problems=(types.INVALID_PARAMETERS, types.UNAVAILABLE),
+    ),
+)
+async def list_plans(request: AnyRequest, headcount: Headcount) -> PlanList:
+    """List plans, newest first."""
+    query = query_of(request, ("limit", "cursor"))
+    limit = _limit(query.get("limit"))
+    after = None if "cursor" not in query else _position(query["cursor"])
+    # One more than asked for tells whether there is a next page.
+    found = await headcount.database.transaction(partial(stored_plans.page, limit=limit + 1, after=after))
+    return PlanList([row_of(plan) for plan in found[:limit]], _cursor(found[limit - 1]) if len(found) > limit else None)
+
+
+def _etags(request: AnyRequest) -> list[str]:
+    written = request.headers.get("if-none-match", "")
+    return [tag.strip().removeprefix("W/") for tag in written.split(",")]
+
+
+def _limit(written: str | None) -> int:
+    if written is None:
+        return PAGE
+    limit = whole_number(written, LONGEST_PAGE)
+    if limit is None:
+        raise InvalidParameters(("limit", f"must be a whole number from 1 to {LONGEST_PAGE}"))
+    return limit
+
+
+def _cursor(last: StoredPlan) -> str:
+    return base64.urlsafe_b64encode(f"{last.created_at.isoformat()} {last.id}".encode()).decode()
+
+
+def _position(cursor: str) -> Position:
+    not_ours = InvalidParameters(("cursor", "is not a next_cursor of this list"))
+    try:
+        at, _, plan = base64.b64decode(cursor.encode("ascii"), altchars=b"-_", validate=True).decode().partition(" ")
+        created_at = datetime.fromisoformat(at)
+    except ValueError as error:
+        raise not_ours from error
+    if created_at.tzinfo is None or "\0" in plan:
+        raise not_ours
+    return Position(created_at, plan)

@@ -1,0 +1,130 @@
+"""Serving and migrating: the service with its database, embedded or named by a DSN."""
+
+import argparse
+import json
+import os
+import shlex
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+import httpx
+import uvicorn
+from uvicorn.supervisors import Multiprocess
+
+from service.api.examples import EXAMPLE_QUESTION
+from service.errors import SetUpError
+from service.settings import read_settings
+from service.store.embedded import data_folder, embedded_postgresql
+from service.store.migrations import check_migrated, migrate
+
+_UP_WITHIN = 60.0
+
+_LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "stream": "ext://sys.stderr"}},
+    "root": {"handlers": ["stderr"], "level": "WARNING"},
+    "loggers": {"headcount": {"level": "INFO"}},
+}
+
+
+def serve(arguments: argparse.Namespace) -> int:
+    """Serve until interrupted; the server stops first, then PostgreSQL."""
+    signal.signal(signal.SIGTERM, _exit)
+    listener = _listener(arguments.host, arguments.port)
+    with listener, _database(check=True) as url:
+        # Worker processes make their application from the environment.
+        os.environ["HEADCOUNT_DATABASE_URL"] = url
+        config = uvicorn.Config(
+            "service.app:application",
+            factory=True,
+            workers=arguments.workers,
+            http="httptools",
+            lifespan="on",
+            access_log=False,
+            log_config=_LOGGING,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=10,
+        )
+        address = _address(arguments.host, listener.getsockname()[1])
+        threading.Thread(target=_greet_when_up, args=(address,), daemon=True).start()
+        try:
+            if arguments.workers == 1:
+                uvicorn.Server(config).run(sockets=[listener])
+            else:
+                Multiprocess(config, sockets=[listener]).run()
+        except KeyboardInterrupt:
+            print("Stopped.", file=sys.stderr)
+    return 0
+
+
+def run_migrations() -> int:
+    """Migrate and say what was done."""
+    with _database(check=False):
+        return 0
+
+
+@contextmanager
+def _database(*, check: bool) -> Iterator[str]:
+    """Give the DSN of a migrated database: the embedded one, or the one that the settings name.
+
+    A database that others may be using is migrated by `headcount migrate` alone; with `check` it is only checked.
+    """
+    settings = read_settings(os.environ)
+    if settings.database_url is None:
+        with embedded_postgresql(data_folder(os.environ)) as url:
+            _migrate_and_tell(url)
+            yield url
+    elif check:
+        check_migrated(settings.database_url)
+        yield settings.database_url
+    else:
+        _migrate_and_tell(settings.database_url)
+        yield settings.database_url
+
+
+def _migrate_and_tell(url: str) -> None:
+    for line in migrate(url) or ["database: schema and catalog are this release's"]:
+        print(line, flush=True)
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    """Bind before anything is started: a taken port is the likeliest fault, and the cheapest to find."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(2048)
+    except OSError as error:
+        raise SetUpError(f"can't listen on {host} port {port}: {error.strerror}; choose another with --port") from error
+    return listener
+
+
+def _address(host: str, port: int) -> str:
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _greet_when_up(address: str) -> None:
+    """Wait for the first answer, whichever process gives it, and say how to ask."""
+    with suppress(httpx.HTTPError):
+        # The socket listens already: the request waits until a worker takes it.
+        httpx.get(f"{address}/livez", timeout=_UP_WITHIN).raise_for_status()
+        question = shlex.quote(json.dumps(EXAMPLE_QUESTION))
+        print(
+            f"Headcount serves on {address} (its description: {address}/docs). Ctrl-C stops it. Try:\n\n"
+            f"  curl -s {address}/v1/plans -H 'Content-Type: application/json' -d {question}\n",
+            flush=True,
+        )
+
+
+def _exit(_: int, __: FrameType | None) -> None:
+    # SystemExit, not the default: PostgreSQL is stopped on the way out.
+    sys.exit(0)

@@ -1,0 +1,1 @@
+"""PostgreSQL: tables, transactions, catalog versions, plans, decisions, and the embedded server."""

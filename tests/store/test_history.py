@@ -1,0 +1,37 @@
+"""History is append-only in the database itself: tried with real rows, as the tables' owner."""
+
+import httpx
+import psycopg
+import pytest
+from psycopg import sql
+
+from tests.questions import REFERENCE
+
+
+@pytest.fixture
+def plan(client: httpx.Client) -> str:
+    """A recorded plan's id."""
+    recorded: str = client.post("/v1/plans", json=REFERENCE).json()["plan"]
+    return recorded
+
+
+CHANGES = [
+    ("plans", "UPDATE plans SET verdict = 'unlikely' WHERE id = %(plan)s"),
+    ("plans", "DELETE FROM plans WHERE id = %(plan)s"),
+    ("plans", "TRUNCATE plans CASCADE"),
+    ("decisions", "UPDATE decisions SET labels = '{}' WHERE plan = %(plan)s"),
+    ("decisions", "DELETE FROM decisions WHERE plan = %(plan)s"),
+    ("decisions", "TRUNCATE decisions"),
+    ("catalog_versions", "UPDATE catalog_versions SET note = 'x' WHERE key = 'h100-sxm-80gb'"),
+    ("catalog_versions", "DELETE FROM catalog_versions WHERE key = 'h100-sxm-80gb'"),
+    ("catalog_versions", "TRUNCATE catalog_versions CASCADE"),
+]
+
+
+@pytest.mark.parametrize(("table", "change"), CHANGES, ids=[change.partition(" WHERE")[0] for _, change in CHANGES])
+def test_a_change_of_history_fails(rows: psycopg.Connection, plan: str, table: str, change: str) -> None:
+    before = rows.execute(sql.SQL("SELECT * FROM {} ORDER BY 1").format(sql.Identifier(table))).fetchall()
+    assert before
+    with pytest.raises(psycopg.errors.RestrictViolation, match="is append-only"):
+        rows.execute(change, {"plan": plan})
+    assert rows.execute(sql.SQL("SELECT * FROM {} ORDER BY 1").format(sql.Identifier(table))).fetchall() == before
