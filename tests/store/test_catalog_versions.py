@@ -1,0 +1,61 @@
+"""New bundled data arrives as new versions, and a running service plans with them from then on."""
+
+import httpx
+import msgspec
+import pytest
+
+from service.catalog.bundled import bundled_versions
+from service.catalog.entries import Version, canonical, digest_of
+from service.store import catalog_versions
+from service.store.migrations import migrate
+from tests.questions import REFERENCE
+from tests.servers import connect
+from tests.services import running_service
+
+
+def with_a_smaller_h100() -> tuple[Version, ...]:
+    """The bundled entries as a later release might ship them: one card reports 1 GiB less."""
+    changed = []
+    for entry in bundled_versions():
+        if entry.key == "h100-sxm-80gb":
+            spec = msgspec.json.decode(entry.spec)
+            spec["reported_memory"]["bytes"]["value"] -= 2**30
+            spec_bytes = canonical(spec)
+            changed.append(msgspec.structs.replace(entry, spec=spec_bytes, digest=digest_of(spec_bytes)))
+        else:
+            changed.append(entry)
+    return tuple(changed)
+
+
+def test_changed_bundled_data_is_a_new_version_in_one_revision(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog_versions, "bundled_versions", with_a_smaller_h100)
+    assert migrate(database) == ["catalog: 1 bundled entries published"]
+    assert migrate(database) == []
+    with connect(database) as connection:
+        versions = connection.execute(
+            "SELECT version, revision FROM catalog_versions WHERE key = 'h100-sxm-80gb' ORDER BY version"
+        ).fetchall()
+    assert versions == [(1, 1), (2, 2)]
+
+
+def test_an_older_release_does_not_undo_a_newer_ones_data(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as newer:
+        newer.setattr(catalog_versions, "bundled_versions", with_a_smaller_h100)
+        migrate(database)
+    assert migrate(database) == []
+
+
+def test_a_plan_recorded_after_a_change_of_the_catalog_uses_it(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running_service(HEADCOUNT_DATABASE_URL=database) as service:
+        before = httpx.post(f"{service.url}/v1/plans", json=REFERENCE)
+        monkeypatch.setattr(catalog_versions, "bundled_versions", with_a_smaller_h100)
+        migrate(database)
+        after = httpx.post(f"{service.url}/v1/plans", json=REFERENCE)
+        pinned = httpx.post(f"{service.url}/v1/plans", json=REFERENCE | {"gpu": {"key": "h100-sxm-80gb", "version": 1}})
+        estimate = httpx.post(f"{service.url}/v1/estimates", json=REFERENCE)
+    assert before.json()["ladder"][0]["value"] == 85_520_809_984
+    assert after.json()["ladder"][0]["value"] == 85_520_809_984 - 2**30
+    assert after.json()["inputs"]["gpu"]["version"] == 2
+    assert after.headers["headcount-catalog-revision"] == "2"
+    assert pinned.content == before.content
+    assert estimate.json()["ladder"] == after.json()["ladder"]

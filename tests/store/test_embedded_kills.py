@@ -1,0 +1,176 @@
+"""What kills leave of the embedded PostgreSQL, and what the next start makes of it: real servers, real signals."""
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from service.errors import SetUpError
+from service.store import embedded_server
+from service.store.embedded import embedded_postgresql
+from tests.servers import FAST, connect, throw_away_folder
+from tests.store.headcounts import has_ended, headcount, keep, kept, leave_behind, postmaster_of
+
+
+@pytest.fixture(scope="module")
+def used_folder() -> Iterator[Path]:
+    with throw_away_folder() as parent:
+        yield parent / "data"
+
+
+@pytest.fixture
+def folder(used_folder: Path) -> Path:
+    """Return a data folder that was used before, with nothing kept: a first start is the longest part of most tests."""
+    with embedded_postgresql(used_folder, options=FAST) as dsn, connect(dsn) as connection:
+        connection.execute("DROP TABLE IF EXISTS kept")
+    return used_folder
+
+
+@pytest.fixture
+def new_folder() -> Iterator[Path]:
+    with throw_away_folder() as parent:
+        yield parent / "data"
+
+
+@contextmanager
+def sleeping_as_the_owner_of(folder: Path) -> Iterator[psutil.Process]:
+    """Run a process that isn't PostgreSQL as the server's user: PostgreSQL itself sees through another user's."""
+    owner = (folder / "postgresql").stat()
+    as_root = os.geteuid() == 0
+    with subprocess.Popen(
+        ["/bin/sleep", "60"],
+        cwd="/",
+        user=owner.st_uid if as_root else None,
+        group=owner.st_gid if as_root else None,
+        extra_groups=[] if as_root else None,
+    ) as process:
+        try:
+            yield psutil.Process(process.pid)
+        finally:
+            process.kill()
+
+
+def write_pid(file: Path, pid: int) -> None:
+    """Put another number into a lock file of PostgreSQL's, as if its own had been given to another process."""
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text(f"{pid}\n" + "".join(lines[1:]))
+
+
+def test_a_killed_server_is_recovered_by_the_next_start(folder: Path) -> None:
+    with embedded_postgresql(folder, options=FAST) as dsn:
+        keep(dsn, "kept")
+        postmaster_of(folder).kill()
+    with embedded_postgresql(folder, options=FAST) as dsn:
+        assert kept(dsn) == ["kept"]
+
+
+def test_the_server_of_a_killed_service_is_found_used_and_stopped(folder: Path) -> None:
+    left = leave_behind(folder, "kept")
+    assert not has_ended(left)
+    with embedded_postgresql(folder, options=FAST) as dsn:
+        assert kept(dsn) == ["kept"]
+        assert postmaster_of(folder) == left
+    assert has_ended(left)
+
+
+def test_service_and_server_may_be_killed_together(folder: Path) -> None:
+    left = leave_behind(folder, "kept")
+    left.kill()
+    with embedded_postgresql(folder, options=FAST) as dsn:
+        assert kept(dsn) == ["kept"]
+        assert postmaster_of(folder) != left
+
+
+def test_the_number_of_a_foreign_living_process_is_not_believed(folder: Path) -> None:
+    left = leave_behind(folder, "kept")
+    left.kill()
+    with sleeping_as_the_owner_of(folder) as foreign:
+        write_pid(folder / "postgresql" / "postmaster.pid", foreign.pid)
+        write_pid(folder / "run" / ".s.PGSQL.5432.lock", foreign.pid)
+        with embedded_postgresql(folder, options=FAST) as dsn:
+            assert kept(dsn) == ["kept"]
+        assert not has_ended(foreign)
+
+
+def test_the_server_of_another_folder_is_not_taken_for_this_one(folder: Path) -> None:
+    leave_behind(folder, "kept").kill()
+    with embedded_postgresql(folder.with_name("other"), options=FAST):
+        other = postmaster_of(folder.with_name("other"))
+        write_pid(folder / "postgresql" / "postmaster.pid", other.pid)
+        with embedded_postgresql(folder, options=FAST) as dsn:
+            assert kept(dsn) == ["kept"]
+        assert not has_ended(other)
+
+
+def test_a_running_server_is_found_whatever_number_stands_in_its_file(folder: Path) -> None:
+    left = leave_behind(folder, "kept")
+    with sleeping_as_the_owner_of(folder) as foreign:
+        write_pid(folder / "postgresql" / "postmaster.pid", foreign.pid)
+        with embedded_postgresql(folder, options=FAST) as dsn:
+            assert kept(dsn) == ["kept"]
+        assert not has_ended(foreign)
+    assert has_ended(left)
+
+
+def test_an_empty_pid_file_is_not_in_the_way(folder: Path) -> None:
+    with embedded_postgresql(folder, options=FAST) as dsn:
+        keep(dsn, "kept")
+    (folder / "postgresql" / "postmaster.pid").touch()
+    with embedded_postgresql(folder, options=FAST) as dsn:
+        assert kept(dsn) == ["kept"]
+
+
+def test_a_server_left_behind_that_does_not_answer_is_named_and_left_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = leave_behind(folder, "kept")
+    left.suspend()
+    monkeypatch.setattr(embedded_server, "START_SECONDS", 0.1)
+    try:
+        with pytest.raises(SetUpError, match=rf"PostgreSQL \(process {left.pid}\), left behind .*, doesn't answer"):
+            embedded_postgresql(folder, options=FAST).__enter__()
+    finally:
+        monkeypatch.undo()
+        left.resume()
+    with embedded_postgresql(folder, options=FAST) as dsn:
+        assert kept(dsn) == ["kept"]
+    assert has_ended(left)
+
+
+def test_sessions_that_outlive_a_killed_server_are_waited_for(folder: Path) -> None:
+    left = leave_behind(folder, "kept")
+    session = left.children()[0]
+    session.suspend()
+    left.kill()
+    resume = threading.Timer(1, session.resume)
+    resume.start()
+    try:
+        with embedded_postgresql(folder, options=FAST) as dsn:
+            assert has_ended(session)
+            assert kept(dsn) == ["kept"]
+    finally:
+        resume.join()
+    assert "pre-existing shared memory block" in (folder / "postgresql.log").read_text()
+
+
+def test_a_first_start_that_is_killed_leaves_nothing_half_made(new_folder: Path) -> None:
+    with headcount(new_folder) as process:
+        # initdb writes the version file before anything else, and has most of its work ahead of it then.
+        while not list(new_folder.glob("postgresql.new-*/PG_VERSION")):
+            assert process.poll() is None
+            time.sleep(0.002)
+        [initdb, *_] = psutil.Process(process.pid).children()
+        process.kill()
+        process.wait()
+        assert not (new_folder / "postgresql").exists()
+    with embedded_postgresql(new_folder, options=FAST) as dsn:
+        keep(dsn, "kept")
+    psutil.wait_procs([initdb], timeout=10)
+    with embedded_postgresql(new_folder, options=FAST) as dsn:
+        assert kept(dsn) == ["kept"]
