@@ -95,19 +95,16 @@ def _usable_rung(question: Question, reported: int, usable: int) -> Rung:
             step_operand("reported_capacity", reported, "B", 1),
             default_operand("gpu_memory_utilization", share, "share", default),
         ),
-        source="steps 1 and the gpu_memory_utilization lever",
+        source="step 1 and the gpu_memory_utilization lever",
         certainty="exact",
     )
 
 
 def _weights_rung(question: Question, parts: tuple[WeightPart, ...], total: int, per_rank: int) -> Rung:
     levers = question.levers
-    dtype_of = {
-        part.name: levers.weight_dtype if part.follows_weight_dtype and levers.weight_dtype != "auto" else part.dtype
-        for part in parts
-    }
     terms = " + ".join(
-        f"{part.parameters:,} parameters of the {part.name} x {BITS[dtype_of[part.name]] // 8} B" for part in parts
+        f"{part.parameters:,} parameters of the {part.name} x {BITS[part.loaded_as(levers.weight_dtype)] // 8} B"
+        for part in parts
     )
     over_ranks = f", over {levers.tensor_parallel} ranks = {per_rank:,} B each" if levers.tensor_parallel > 1 else ""
     figure = question.model.spec.weights

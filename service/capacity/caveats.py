@@ -25,6 +25,9 @@ def caveats_of(question: Question) -> tuple[Caveat, ...]:
     found = list(_ALWAYS)
     if question.workload is not None:
         found.append(
+            Caveat("at_risk_is_not_planned", "Users at a stated risk are not computed yet: users.at_risk is null.")
+        )
+        found.append(
             Caveat(
                 "paged_is_an_observation",
                 "The paged count is the mean fit: what runs when users hold the average. It is the throughput ceiling,"

@@ -46,7 +46,7 @@ def token_rung(question: Question, caches: tuple[CacheKind, ...], dtype: str, po
         ),
         operands=(
             *shapes,
-            lever_operand("bytes_per_element", width, "B"),
+            Operand("bytes_per_element", width, "B", f"the width of {dtype}", "exact"),
             lever_operand("tensor_parallel", levers.tensor_parallel, "ranks"),
             default_operand("block_size", pool.block_size, "tokens", question.engine.spec.block_size),
             step_operand("kv_budget", budget_bytes, "B", 5),

@@ -1,5 +1,7 @@
 """What a model is to the planner."""
 
+from typing import Literal
+
 import msgspec
 
 from service.capacity.cache import CacheKind
@@ -15,6 +17,10 @@ class WeightPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dtype: ElementDtype
     follows_weight_dtype: bool
     """Whether the lever `weight_dtype` re-quantises this part; towers stay as they are."""
+
+    def loaded_as(self, weight_dtype: Literal["auto"] | ElementDtype) -> ElementDtype:
+        """The dtype that this part is in once loaded: its own, or the lever's where it follows that."""
+        return weight_dtype if weight_dtype != "auto" and self.follows_weight_dtype else self.dtype
 
 
 class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -36,9 +42,6 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     notes: str | None
 
 
-def weight_bytes(parts: tuple[WeightPart, ...], weight_dtype: str) -> int:
+def weight_bytes(parts: tuple[WeightPart, ...], weight_dtype: Literal["auto"] | ElementDtype) -> int:
     """Bytes of all parts, in their own dtype (`auto`) or with the quantisable ones in another."""
-    return sum(
-        bytes_of(part.parameters, weight_dtype if weight_dtype != "auto" and part.follows_weight_dtype else part.dtype)
-        for part in parts
-    )
+    return sum(bytes_of(part.parameters, part.loaded_as(weight_dtype)) for part in parts)
