@@ -1,5 +1,6 @@
 """The application: wiring only. It may import everything, and only the command line imports it."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +16,9 @@ from service.api.openapi import openapi_document, rendered
 from service.api.pages import description_page
 from service.api.problems import exception_handlers
 from service.api.routes import options_handlers, route_handlers
-from service.errors import SetUpError
+from service.catalog.bundled import bundled_versions
+from service.catalog.entries import UNREAD, Catalog
+from service.errors import SetUpError, StoreUnavailable
 from service.settings import Settings, read_settings
 from service.store import catalog_versions
 from service.store.transactions import Database
@@ -29,8 +32,10 @@ def create_app(settings: Settings) -> ASGIApp:
 
     @asynccontextmanager
     async def lifespan(app: Litestar) -> AsyncIterator[None]:
-        app.state.headcount = Headcount(database, await database.transaction(catalog_versions.load))
+        headcount = app.state.headcount = Headcount(database, await _catalog(database))
+        following = asyncio.create_task(headcount.follow())
         yield
+        following.cancel()
         await database.close()
 
     handlers = route_handlers()
@@ -56,6 +61,14 @@ def create_app(settings: Settings) -> ASGIApp:
         logging_config=None,
     )
     return Envelope(app)
+
+
+async def _catalog(database: Database) -> Catalog:
+    """Read the catalog. A worker that starts while PostgreSQL is away estimates from the bundled one meanwhile."""
+    try:
+        return await database.transaction(catalog_versions.load)
+    except StoreUnavailable:
+        return Catalog(UNREAD, bundled_versions())
 
 
 def application() -> ASGIApp:

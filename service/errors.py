@@ -3,7 +3,7 @@
     HeadcountError
     ├── Refused                     422 validation                 understood, and can't be answered as asked
     │   ├── UnsupportedCombination  422 unsupported-combination    the parts don't go together
-    │   └── UnsupportedModel        422 unsupported-model          a part of the model isn't planned yet
+    │   └── NotPlannedYet           422 not-planned-yet            known, and a part of it isn't planned yet
     ├── UnknownKey                  422 unknown-model, unknown-gpu, unknown-engine; 404 in a path
     ├── MalformedJson               400 malformed-json             not JSON, or JSON that is ambiguous
     ├── InvalidDocument             422 validation                 JSON of another shape than asked for
@@ -16,7 +16,7 @@ The first three are raised by the arithmetic and defined in `service/capacity/er
 made in one place, `service/api/problems.py`.
 """
 
-from service.capacity.errors import Fault, HeadcountError, Refused, UnsupportedCombination, UnsupportedModel
+from service.capacity.errors import Fault, HeadcountError, NotPlannedYet, Refused, UnsupportedCombination
 
 __all__ = [
     "Fault",
@@ -24,13 +24,13 @@ __all__ = [
     "InvalidDocument",
     "InvalidParameters",
     "MalformedJson",
+    "NotPlannedYet",
     "NotStored",
     "Refused",
     "SetUpError",
     "StoreUnavailable",
     "UnknownKey",
     "UnsupportedCombination",
-    "UnsupportedModel",
 ]
 
 
@@ -72,7 +72,7 @@ class NotStored(HeadcountError):
 
 
 class StoreUnavailable(HeadcountError):
-    """PostgreSQL can't be reached or didn't answer in time. Nothing was recorded; asking again is safe."""
+    """PostgreSQL can't be reached or didn't answer in time. Asking again is safe: it is the same plan."""
 
 
 class SetUpError(HeadcountError):

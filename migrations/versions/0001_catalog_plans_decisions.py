@@ -53,6 +53,9 @@ def upgrade() -> None:
         sa.Column("question", sa.LargeBinary, nullable=False, comment="The very bytes that were hashed into the id"),
         sa.Column("answer", sa.LargeBinary, nullable=False, comment="The very bytes that were sent"),
         sa.Column("answer_digest", sa.Text, nullable=False),
+        sa.Column(
+            "row", sa.LargeBinary, nullable=False, comment="The plan as a line of a list, JSON: lists read nothing else"
+        ),
         sa.Column("model_version", sa.Uuid, nullable=False),
         sa.Column("gpu_version", sa.Uuid, nullable=False),
         sa.Column("engine_version", sa.Uuid, nullable=False),

@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl
 from litestar.exceptions import HTTPException
 
 from service.api.envelope import AnyRequest
+from service.api.off_loop import off_loop
 from service.errors import InvalidParameters
 from service.readers import strict_json
 
@@ -23,7 +24,8 @@ async def body_of(request: AnyRequest, document: type[Document]) -> Document:
     Raises `MalformedJson`, `InvalidDocument`, and HTTP 413 and 415.
     """
     _check_media_type(request)
-    return strict_json.decode(await request.body(), document)
+    body = await request.body()
+    return await off_loop(len(body), strict_json.decode, body, document)
 
 
 def query_of(request: AnyRequest, known: Iterable[str]) -> dict[str, str]:
@@ -55,6 +57,9 @@ def whole_number(text: str, most: int) -> int | None:
 
 
 def _check_media_type(request: AnyRequest) -> None:
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding != "identity":
+        raise HTTPException(status_code=415, detail=f"the body is in the encoding {encoding[:40]}; send it plain")
     written = request.headers.get("content-type", "")
     media_type = written.partition(";")[0].strip().lower()
     if media_type and media_type != "application/json" and not media_type.endswith("+json"):

@@ -1,7 +1,5 @@
 """`/v1/estimates`: the same question, recorded nowhere, answered without PostgreSQL."""
 
-import asyncio
-
 import msgspec
 from litestar import Response
 
@@ -11,7 +9,6 @@ from service.api.envelope import AnyRequest
 from service.api.headcount import Headcount
 from service.api.operations import Operation, Parameter, get, post
 from service.capacity.answer import Answer
-from service.catalog.planning import estimate
 from service.readers.flat_question import LEVERS, NAMES, question_of
 from service.readers.question import AskedLevers, AskedMean, AskedQuestion, AskedTargets, Key, VersionRef
 
@@ -83,7 +80,8 @@ _PARAMETERS = (
 async def post_estimate(request: AnyRequest, headcount: Headcount) -> Response[bytes]:
     """Answer without recording."""
     query_of(request, ())
-    return await _answer(headcount, await body_of(request, AskedQuestion))
+    question = await body_of(request, AskedQuestion)
+    return await _answer(headcount, question, size=len(await request.body()))
 
 
 @get(
@@ -102,10 +100,9 @@ async def post_estimate(request: AnyRequest, headcount: Headcount) -> Response[b
 async def get_estimate(request: AnyRequest, headcount: Headcount) -> Response[bytes]:
     """Answer a question in the query string."""
     query = query_of(request, NAMES)
-    return await _answer(headcount, question_of(query))
+    return await _answer(headcount, question_of(query), size=0)
 
 
-async def _answer(headcount: Headcount, question: AskedQuestion) -> Response[bytes]:
-    catalog = headcount.catalog
-    body = await asyncio.to_thread(estimate, question, catalog)
-    return Response(body, media_type=JSON, headers={"Headcount-Catalog-Revision": str(catalog.revision)})
+async def _answer(headcount: Headcount, question: AskedQuestion, *, size: int) -> Response[bytes]:
+    body, revision = await headcount.estimate(question, size=size)
+    return Response(body, media_type=JSON, headers={"Headcount-Catalog-Revision": str(revision)})

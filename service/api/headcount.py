@@ -1,18 +1,23 @@
 """What handlers share: the database and the catalog in memory."""
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
+from service.api.off_loop import off_loop
 from service.catalog.entries import Catalog
-from service.catalog.planning import planned
-from service.errors import StoreUnavailable
+from service.catalog.planning import estimate, planned
+from service.errors import StoreUnavailable, UnknownKey
 from service.readers.question import AskedQuestion
 from service.store import catalog_versions, plans
 from service.store.plans import Asked, StoredPlan
 from service.store.transactions import Database
 
 _TRIES = 3
+
+FOLLOWS_WITHIN = 1.0
+"""Seconds that estimates may answer from an older catalog."""
 
 
 class Recorded(NamedTuple):
@@ -30,17 +35,41 @@ class Headcount:
         self.database = database
         self.catalog = catalog
 
-    async def record(self, question: AskedQuestion, asked: Asked) -> Recorded:
+    async def estimate(self, question: AskedQuestion, *, size: int) -> tuple[bytes, int]:
+        """Answer a question of so many bytes; also says which catalog revision its names were resolved with."""
+        catalog = self.catalog
+        return await off_loop(size, estimate, question, catalog), catalog.revision
+
+    async def record(self, question: AskedQuestion, asked: Asked, *, size: int) -> Recorded:
         """Plan and record a question with the catalog as it is at the time of the transaction.
 
         Raises `Refused` for a question that can't be answered, `StoreUnavailable` when nothing can be recorded.
         """
         for _ in range(_TRIES):
             catalog = self.catalog
-            answered = await asyncio.to_thread(planned, question, catalog)
+            try:
+                answered = await off_loop(size, planned, question, catalog)
+            except UnknownKey:
+                if await self.refresh():  # perhaps it has been added since
+                    continue
+                raise
             work = partial(plans.record, planned=answered, asked=asked, catalog_revision=catalog.revision)
             stored = await self.database.transaction(work)
             if stored is not None:
                 return Recorded(stored, catalog.revision)
-            self.catalog = await self.database.transaction(catalog_versions.load)
+            await self.refresh()
         raise StoreUnavailable("the catalog changed faster than a plan could be recorded")
+
+    async def refresh(self) -> bool:
+        """Read the catalog again if it has moved; say whether it had."""
+        if await self.database.transaction(catalog_versions.revision) == self.catalog.revision:
+            return False
+        self.catalog = await self.database.transaction(catalog_versions.load)
+        return True
+
+    async def follow(self) -> None:
+        """Keep the catalog at most a second behind, for as long as the service runs."""
+        while True:
+            await asyncio.sleep(FOLLOWS_WITHIN)
+            with suppress(StoreUnavailable):
+                await self.refresh()

@@ -11,6 +11,7 @@ from service.api.envelope import AnyRequest
 from service.api.headcount import Headcount
 from service.api.operations import Operation, get
 from service.capacity.planner import PLANNER
+from service.catalog.entries import UNREAD
 from service.errors import StoreUnavailable
 from service.store.migrations import is_at_head
 
@@ -73,7 +74,7 @@ async def readyz(headcount: Headcount) -> Response[Readiness]:
         database = True
     except StoreUnavailable:
         database = migrated = False
-    catalog = headcount.catalog.revision > 0
+    catalog = headcount.catalog.revision != UNREAD
     ready = database and migrated and catalog
     checks = Readiness(ready=ready, database=database, migrations=migrated, catalog=catalog)
     return Response(checks, status_code=200 if ready else 503)

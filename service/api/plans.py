@@ -3,7 +3,7 @@
 import base64
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Generic, TypeVar
 
 import msgspec
 from litestar import Response
@@ -14,14 +14,16 @@ from service.api.bodies import body_of, query_of, whole_number
 from service.api.envelope import AnyRequest, request_id_of
 from service.api.headcount import Headcount
 from service.api.operations import Operation, Parameter, get, post
-from service.api.rows import Row, row_of
 from service.api.trace import trace_id_of
 from service.capacity.answer import Answer
+from service.catalog.row import Row
 from service.errors import InvalidParameters, NotStored
 from service.readers.question import AskedQuestion
 from service.store import plans as stored_plans
 from service.store.identifiers import uuid7
-from service.store.plans import Asked, Position, StoredPlan
+from service.store.plans import Asked, ListedPlan, Position
+
+Item = TypeVar("Item")
 
 JSON = "application/json"
 PAGE = 50
@@ -32,10 +34,10 @@ _PLAN_ID = Annotated[str, Meta(pattern="^pln_[0-9a-f]{64}$")]
 _REVISION_HEADER = ("Headcount-Catalog-Revision", "The catalog revision that names were resolved with.")
 
 
-class PlanList(msgspec.Struct, frozen=True):
+class PlanList(msgspec.Struct, Generic[Item], frozen=True):
     """A page of plans, newest first; `next_cursor` asks for the next one and is null on the last."""
 
-    items: list[Row]
+    items: list[Item]
     next_cursor: str | None
 
 
@@ -78,7 +80,7 @@ async def record_plan(request: AnyRequest, headcount: Headcount) -> Response[byt
         trace_id=trace_id_of(request),
         labels=question.labels or {},
     )
-    recorded = await headcount.record(question, asked)
+    recorded = await headcount.record(question, asked, size=len(await request.body()))
     headers = {
         "Headcount-Decision": f"dec_{asked.decision}",
         "Content-Location": f"/v1/plans/{recorded.plan.id}",
@@ -134,18 +136,19 @@ async def read_plan(request: AnyRequest, headcount: Headcount, plan: str) -> Res
                 description="`next_cursor` of the page before.",
             ),
         ),
-        answer=PlanList,
+        answer=PlanList[Row],
         problems=(types.INVALID_PARAMETERS, types.UNAVAILABLE),
     ),
 )
-async def list_plans(request: AnyRequest, headcount: Headcount) -> PlanList:
+async def list_plans(request: AnyRequest, headcount: Headcount) -> PlanList[msgspec.Raw]:
     """List plans, newest first."""
     query = query_of(request, ("limit", "cursor"))
     limit = _limit(query.get("limit"))
     after = None if "cursor" not in query else _position(query["cursor"])
     # One more than asked for tells whether there is a next page.
     found = await headcount.database.transaction(partial(stored_plans.page, limit=limit + 1, after=after))
-    return PlanList([row_of(plan) for plan in found[:limit]], _cursor(found[limit - 1]) if len(found) > limit else None)
+    rows = [msgspec.Raw(plan.row) for plan in found[:limit]]
+    return PlanList(rows, _cursor(found[limit - 1]) if len(found) > limit else None)
 
 
 def _etags(request: AnyRequest) -> list[str]:
@@ -162,7 +165,7 @@ def _limit(written: str | None) -> int:
     return limit
 
 
-def _cursor(last: StoredPlan) -> str:
+def _cursor(last: ListedPlan) -> str:
     return base64.urlsafe_b64encode(f"{last.created_at.isoformat()} {last.id}".encode()).decode()
 
 

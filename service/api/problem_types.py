@@ -127,13 +127,13 @@ UNSUPPORTED_COMBINATION = ProblemType(
     " that doesn't divide the heads.",
     "`errors` says which values would be legal.",
 )
-UNSUPPORTED_MODEL = ProblemType(
-    "unsupported-model",
+NOT_PLANNED_YET = ProblemType(
+    "not-planned-yet",
     422,
-    "This model can't be planned yet",
-    "The model or GPU is known, but a part of it isn't planned by this release, or a figure of it isn't known."
-    " Nothing is priced as something else.",
-    "`errors` names the part. Choose another model, or a later release.",
+    "This can't be planned yet",
+    "The model or GPU is known, but a part of it isn't planned by this release, or a figure that a plan needs isn't"
+    " known. Nothing is priced as something else.",
+    "`errors` names the part. Choose another model or GPU, or a later release.",
 )
 INTERNAL = ProblemType(
     "internal",
@@ -145,9 +145,9 @@ INTERNAL = ProblemType(
 UNAVAILABLE = ProblemType(
     "unavailable",
     503,
-    "PostgreSQL can't be reached",
-    "What records or reads records needs PostgreSQL, and it didn't answer. Estimates still work.",
-    "Try again after the time in Retry-After. A question asked again is the same plan.",
+    "PostgreSQL is not available",
+    "What records or reads records needs PostgreSQL, and it didn't answer in time. Estimates still work.",
+    "Try again after the time in Retry-After. A question asked again is the same plan, at most with one more decision.",
 )
 
 PROBLEM_TYPES: dict[str, ProblemType] = {
@@ -165,7 +165,7 @@ PROBLEM_TYPES: dict[str, ProblemType] = {
         UNKNOWN_GPU,
         UNKNOWN_ENGINE,
         UNSUPPORTED_COMBINATION,
-        UNSUPPORTED_MODEL,
+        NOT_PLANNED_YET,
         INTERNAL,
         UNAVAILABLE,
     )

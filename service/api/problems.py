@@ -15,18 +15,21 @@ from service.errors import (
     HeadcountError,
     InvalidParameters,
     MalformedJson,
+    NotPlannedYet,
     NotStored,
     Refused,
     StoreUnavailable,
     UnknownKey,
     UnsupportedCombination,
-    UnsupportedModel,
 )
 from service.readers.flat_question import name_of
 
 RETRY_AFTER_SECONDS = 5
 
 _log = logging.getLogger("headcount")
+
+_CALLER_HAS_GONE = "client disconnected prematurely"
+"""Litestar raises this as a fault of the server, and gives it no type of its own."""
 
 _UNKNOWN = {"model": types.UNKNOWN_MODEL, "gpu": types.UNKNOWN_GPU, "engine": types.UNKNOWN_ENGINE}
 
@@ -70,18 +73,21 @@ def _refusal_type(error: Refused) -> ProblemType:
             return _UNKNOWN[error.kind]
         case UnsupportedCombination():
             return types.UNSUPPORTED_COMBINATION
-        case UnsupportedModel():
-            return types.UNSUPPORTED_MODEL
+        case NotPlannedYet():
+            return types.NOT_PLANNED_YET
         case _:
             return types.VALIDATION
 
 
 def _litestars(request: AnyRequest, error: HTTPException) -> Response[Problem]:
+    if error.detail == _CALLER_HAS_GONE:
+        _log.info("the caller closed the connection before its question was whole")
+        return _response(request, types.BAD_REQUEST, "the body ended before it was whole")
     if error.status_code >= types.INTERNAL.status:
         return _anything(request, error)
     kind = _OF_STATUS.get(error.status_code, types.BAD_REQUEST)
     details: dict[ProblemType, str] = {
-        types.NOT_FOUND: f"there is no {request.url.path}",
+        types.NOT_FOUND: f"there is no {request.url.path[:200]}; /docs describes what there is",
         types.METHOD_NOT_ALLOWED: f"{request.method} is not allowed for {request.url.path}",
         types.PAYLOAD_TOO_LARGE: "the body is larger than 1 MiB (1,048,576 bytes), the most that a question may have",
     }

@@ -5,7 +5,7 @@ from math import floor
 import msgspec
 
 from service.capacity.dtypes import BITS
-from service.capacity.errors import Fault, UnsupportedModel
+from service.capacity.errors import Fault, NotPlannedYet
 from service.capacity.gpu import ReportedMemory
 from service.capacity.model import WeightPart, weight_bytes
 from service.capacity.question import Question
@@ -25,16 +25,19 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """One rank's memory, in bytes, and the five rungs that explain it."""
 
     usable: int
+    """What the engine may use; all of the reported memory when the cache's size is set by hand."""
     weights: int
     reserve: int
     kv: int
+    short: bool
+    """Whether a cache whose size was set by hand doesn't fit beside weights and reserve."""
     rungs: tuple[Rung, ...]
 
 
 def budget_of(question: Question) -> Budget:
     """Climb down from reported memory to the KV budget; it can come out negative, which means zero blocks.
 
-    Raises `UnsupportedModel` when the catalog doesn't know the card's memory or the model's parameter count.
+    Raises `NotPlannedYet` when the catalog doesn't know the card's memory or the model's parameter count.
     """
     levers = question.levers
     memory = _memory(question)
@@ -45,29 +48,35 @@ def budget_of(question: Question) -> Budget:
     weights = ceil_div(all_weights, levers.tensor_parallel)
     reserve = levers.reserve_bytes + levers.other_process_bytes
     given = levers.kv_cache_memory_bytes
-    kv = usable - weights - reserve if given is None else given
-    rungs = (
-        _reported_rung(question, memory),
-        _usable_rung(question, reported, usable),
-        _weights_rung(question, parts, all_weights, weights),
-        _reserve_rung(question, reserve),
-        _given_rung(given) if given is not None else _kv_rung(usable, weights, reserve, kv),
+    left = (usable if given is None else reported) - weights - reserve
+    kv = left if given is None else min(given, left)
+    first = _reported_rung(question, memory)
+    second = _usable_rung(question, first, usable)
+    third = _weights_rung(question, parts, all_weights, weights)
+    fourth = _reserve_rung(question, reserve)
+    fifth = _kv_rung(second, third, fourth, kv) if given is None else _given_rung(given, first, third, fourth, kv)
+    return Budget(
+        usable=usable if given is None else reported,
+        weights=weights,
+        reserve=reserve,
+        kv=kv,
+        short=given is not None and kv < given,
+        rungs=(first, second, third, fourth, fifth),
     )
-    return Budget(usable=usable, weights=weights, reserve=reserve, kv=kv, rungs=rungs)
 
 
 def _memory(question: Question) -> ReportedMemory:
     memory = question.gpu.spec.reported_memory
     if memory is None:
-        detail = f"what {question.gpu.key}'s driver reports isn't known: {question.gpu.spec.notes}"
-        raise UnsupportedModel(Fault("/gpu", detail))
+        detail = f"what the driver of {question.gpu.key} reports isn't known"
+        raise NotPlannedYet(Fault("/gpu", detail))
     return memory
 
 
 def _weight_parts(question: Question) -> tuple[WeightPart, ...]:
     weights = question.model.spec.weights
     if weights is None:
-        raise UnsupportedModel(Fault("/model", f"the parameter count of {question.model.key} isn't known"))
+        raise NotPlannedYet(Fault("/model", f"the parameter count of {question.model.key} isn't known"))
     return weights.value
 
 
@@ -83,20 +92,19 @@ def _reported_rung(question: Question, memory: ReportedMemory) -> Rung:
     )
 
 
-def _usable_rung(question: Question, reported: int, usable: int) -> Rung:
+def _usable_rung(question: Question, reported: Rung, usable: int) -> Rung:
     share = question.levers.gpu_memory_utilization
     default = question.engine.spec.gpu_memory_utilization
     return byte_rung(
         2,
         "usable_memory",
         usable,
-        formula=f"{reported:,} B x {share} utilization, rounded down",
+        formula=f"{reported.value:,} B x {share} utilization, rounded down",
         operands=(
-            step_operand("reported_capacity", reported, "B", 1),
+            step_operand(reported),
             default_operand("gpu_memory_utilization", share, "share", default),
         ),
         source="step 1 and the gpu_memory_utilization lever",
-        certainty="exact",
     )
 
 
@@ -111,8 +119,12 @@ def _weights_rung(question: Question, parts: tuple[WeightPart, ...], total: int,
     assert figure is not None  # _weight_parts has refused it
     what_if = levers.weight_dtype != "auto"
     operands = tuple(
-        Operand(part.name, part.parameters, "parameters", figure.source, certainty_of(figure.confidence))
+        operand
         for part in parts
+        for operand in (
+            Operand(part.name, part.parameters, "parameters", figure.source, certainty_of(figure.confidence)),
+            Operand(f"bits of {part.name}", BITS[part.loaded_as(levers.weight_dtype)], "bits", "its dtype", "exact"),
+        )
     )
     ranks = lever_operand("tensor_parallel", levers.tensor_parallel, "ranks")
     return byte_rung(
@@ -121,7 +133,7 @@ def _weights_rung(question: Question, parts: tuple[WeightPart, ...], total: int,
         per_rank,
         formula=f"{terms} = {total:,} B{over_ranks}",
         operands=(*operands, ranks),
-        source=figure.source + ("; quantised by the weight_dtype lever, all tensors alike" if what_if else ""),
+        source=figure.source + ("; in the dtype of the weight_dtype lever, scales and towers apart" if what_if else ""),
         certainty="assumed" if what_if else certainty_of(figure.confidence),
     )
 
@@ -140,33 +152,34 @@ def _reserve_rung(question: Question, reserve: int) -> Rung:
             lever_operand("other_process_bytes", levers.other_process_bytes, "B"),
         ),
         source=default.source if levers.reserve_bytes == default.value else "the reserve_bytes lever",
-        certainty="assumed" if levers.reserve_bytes == default.value else "exact",
     )
 
 
-def _kv_rung(usable: int, weights: int, reserve: int, kv: int) -> Rung:
+def _kv_rung(usable: Rung, weights: Rung, reserve: Rung, kv: int) -> Rung:
     return byte_rung(
         5,
         "kv_budget",
         kv,
-        formula=f"{usable:,} B - {weights:,} B weights - {reserve:,} B reserve",
-        operands=(
-            step_operand("usable_memory", usable, "B", 2),
-            step_operand("weights", weights, "B", 3),
-            step_operand("reserve", reserve, "B", 4),
-        ),
+        formula=f"{usable.value:,} B - {weights.value:,} B weights - {reserve.value:,} B reserve",
+        operands=(step_operand(usable), step_operand(weights), step_operand(reserve)),
         source="steps 2 to 4",
-        certainty="exact",
     )
 
 
-def _given_rung(given: int) -> Rung:
+def _given_rung(given: int, reported: Rung, weights: Rung, reserve: Rung, kv: int) -> Rung:
     return byte_rung(
         5,
         "kv_budget",
-        given,
-        formula=f"{given:,} B set by kv_cache_memory_bytes; steps 1 to 4 are not used",
-        operands=(lever_operand("kv_cache_memory_bytes", given, "B"),),
-        source="the kv_cache_memory_bytes lever",
-        certainty="exact",
+        kv,
+        formula=(
+            f"the smaller of {given:,} B set by kv_cache_memory_bytes and the {reported.value:,} B"
+            f" - {weights.value:,} B weights - {reserve.value:,} B reserve that are there; step 2 is not used"
+        ),
+        operands=(
+            lever_operand("kv_cache_memory_bytes", given, "B"),
+            step_operand(reported),
+            step_operand(weights),
+            step_operand(reserve),
+        ),
+        source="the kv_cache_memory_bytes lever, and steps 1, 3 and 4",
     )

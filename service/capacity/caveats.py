@@ -1,8 +1,14 @@
 """What an answer says unasked, under stable codes."""
 
+from math import ceil
+
 from service.capacity.answer import Assumed, Caveat
-from service.capacity.lengths import Mean, Total
+from service.capacity.lengths import Mean, Rows, Total
 from service.capacity.question import Question
+from service.capacity.units import exact
+
+_ROWS_TIMES_RISK = 10
+"""Below ten rows beyond the risk, the tail that decides is a handful of requests."""
 
 _ALWAYS = (
     Caveat(
@@ -51,6 +57,14 @@ def caveats_of(question: Question) -> tuple[Caveat, ...]:
                 " 1.69x on real traces). Give rows or a joint histogram.",
             )
         )
+    if isinstance(question.workload, Rows) and len(question.workload.rows) * question.risk < _ROWS_TIMES_RISK:
+        found.append(
+            Caveat(
+                "few_rows",
+                f"{len(question.workload.rows):,} rows say little about rare long requests: give"
+                f" {ceil(_ROWS_TIMES_RISK / exact(question.risk)):,} or more for a risk of {question.risk:g}.",
+            )
+        )
     kv_heads = question.levers.kv_heads
     query_heads = question.model.spec.query_heads.value
     own = max(cache.kv_heads for cache in question.model.spec.caches.value)
@@ -83,7 +97,8 @@ def assumed_of(question: Question, cache_dtype: Assumed | None) -> tuple[Assumed
         ("reserve_bytes", engine.spec.reserve_bytes),
         ("block_size", engine.spec.block_size),
     ):
-        if getattr(levers, name) == default.value:
+        unused = name == "gpu_memory_utilization" and levers.kv_cache_memory_bytes is not None
+        if getattr(levers, name) == default.value and not unused:
             stands_on.append(Assumed(name, str(default.value), f"default of the engine {engine.key}: {default.source}"))
     memory = question.gpu.spec.reported_memory
     if memory is not None and memory.certainty == "assumed":

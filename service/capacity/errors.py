@@ -28,5 +28,5 @@ class UnsupportedCombination(Refused):
     """The parts of the question are fine one by one, but not together."""
 
 
-class UnsupportedModel(Refused):
-    """The model is known, but a part of it isn't planned by this release."""
+class NotPlannedYet(Refused):
+    """A model or GPU that is known, but of which a part isn't planned, or a figure isn't known."""

@@ -4,13 +4,25 @@ from fractions import Fraction
 
 from service.capacity.cache import CacheKind
 from service.capacity.dtypes import BITS
+from service.capacity.lengths import Held
 from service.capacity.pool import Pool
 from service.capacity.question import Question
-from service.capacity.rungs import Operand, Rung, certainty_of, default_operand, lever_operand, step_operand
-from service.capacity.units import shown_gib, shown_kib, six_digits
+from service.capacity.rungs import (
+    Operand,
+    Rung,
+    byte_rung,
+    certainty_of,
+    default_operand,
+    lever_operand,
+    step_operand,
+    weakest,
+)
+from service.capacity.units import shown_kib, six_digits
+
+_LONGEST_FRACTION = 10**15
 
 
-def token_rung(question: Question, caches: tuple[CacheKind, ...], dtype: str, pool: Pool, budget_bytes: int) -> Rung:
+def token_rung(question: Question, caches: tuple[CacheKind, ...], dtype: str, pool: Pool, budget: Rung) -> Rung:
     """Step 6: bytes of one token on one rank, and how many blocks the budget holds."""
     levers = question.levers
     figure = question.model.spec.caches
@@ -41,7 +53,7 @@ def token_rung(question: Question, caches: tuple[CacheKind, ...], dtype: str, po
         bytes=pool.bytes_per_token,
         shown=shown_kib(pool.bytes_per_token),
         formula=(
-            f"{terms} = {pool.bytes_per_token:,} B; {max(0, budget_bytes):,} B // ({pool.bytes_per_token:,} B"
+            f"{terms} = {pool.bytes_per_token:,} B; {max(0, budget.value):,} B // ({pool.bytes_per_token:,} B"
             f" x {pool.block_size} tokens) = {pool.blocks:,} blocks"
         ),
         operands=(
@@ -49,53 +61,68 @@ def token_rung(question: Question, caches: tuple[CacheKind, ...], dtype: str, po
             Operand("bytes_per_element", width, "B", f"the width of {dtype}", "exact"),
             lever_operand("tensor_parallel", levers.tensor_parallel, "ranks"),
             default_operand("block_size", pool.block_size, "tokens", question.engine.spec.block_size),
-            step_operand("kv_budget", budget_bytes, "B", 5),
+            step_operand(budget),
         ),
         source=source,
         certainty=certainty,
     )
 
 
-def window_rung(window: int, pool: Pool) -> Rung:
+def window_rung(question: Question, token: Rung, pool: Pool) -> Rung:
     """Step 7: what one user takes who fills the window, in whole blocks."""
+    window = question.levers.max_model_len
+    limit = question.model.spec.max_position_embeddings
     blocks = pool.cost(window)
-    amount = blocks * pool.block_bytes
-    return Rung(
-        step=7,
-        name="bytes_per_window",
-        value=amount,
-        unit="B",
-        bytes=amount,
-        shown=shown_gib(amount),
+    return byte_rung(
+        7,
+        "bytes_per_window",
+        blocks * pool.block_bytes,
         formula=(
             f"{window:,} tokens = {blocks:,} blocks of {pool.block_size} tokens x {pool.bytes_per_token:,} B per token"
         ),
         operands=(
-            lever_operand("max_model_len", window, "tokens"),
-            step_operand("bytes_per_token", pool.bytes_per_token, "B/token", 6),
+            default_operand("max_model_len", window, "tokens", limit),
+            default_operand("block_size", pool.block_size, "tokens", question.engine.spec.block_size),
+            step_operand(token),
         ),
         source="step 6 and the max_model_len lever",
-        certainty="exact",
     )
 
 
+def _spelled_out(mean: Fraction) -> str:
+    """A mean as a reader can divide by it: exactly where that is short, else as what it is about."""
+    if mean.denominator == 1:
+        return f"{mean.numerator:,}"
+    if mean.numerator < _LONGEST_FRACTION:
+        return f"({mean.numerator:,} / {mean.denominator:,})"
+    return f"about {six_digits(mean):,g}"
+
+
 def users_rung(
-    worst_case: int, paged: int | None, mean_blocks: Fraction | None, question: Question, pool: Pool
+    question: Question,
+    pool: Pool,
+    *,
+    budget: Rung,
+    token: Rung,
+    window: Rung,
+    counts: tuple[int, int | None],
+    held: Held | None,
 ) -> Rung:
-    """Step 8: the users of the whole deployment, guaranteed and observed."""
+    """Step 8: the users of the whole deployment, guaranteed and observed: `counts` is (worst case, paged)."""
     pools = question.levers.data_parallel
     window_blocks = pool.cost(question.levers.max_model_len)
+    worst_case, paged = counts
     over = f" x {pools} pools" if pools > 1 else ""
     formula = f"{pool.blocks:,} blocks // {window_blocks:,} of a full window{over} = {worst_case:,} worst case"
     shown = f"{worst_case:,} worst case"
     operands = [
-        step_operand("blocks", pool.blocks, "blocks", 6),
-        step_operand("blocks_per_window", window_blocks, "blocks", 7),
+        Operand("blocks", pool.blocks, "blocks", "steps 5 and 6", weakest(budget, token)),
+        Operand("blocks_per_window", window_blocks, "blocks", "step 7", window.certainty),
         lever_operand("data_parallel", pools, "pools"),
     ]
-    if paged is not None and mean_blocks is not None:
-        mean = six_digits(mean_blocks)
-        formula += f"; {pool.blocks:,} blocks // {mean:,g} held on average{over} = {paged:,} paged"
+    if paged is not None and held is not None:
+        mean = six_digits(held.blocks)
+        formula += f"; {pool.blocks:,} blocks // {_spelled_out(held.blocks)} held on average{over} = {paged:,} paged"
         shown += f", {paged:,} paged"
         operands.append(Operand("mean_held_blocks", mean, "blocks", "the workload", "exact"))
     return Rung(
@@ -107,6 +134,6 @@ def users_rung(
         shown=shown,
         formula=formula,
         operands=tuple(operands),
-        source="steps 6 and 7" if paged is None else "steps 6 and 7, and the workload",
-        certainty="exact",
+        source="steps 5 to 7" if paged is None else "steps 5 to 7, and the workload",
+        certainty=weakest(*operands),
     )

@@ -43,12 +43,15 @@ def plan(question: Question) -> Answer:
     worst_case = levers.data_parallel * (pool.blocks // window_blocks)
     paged = None if lengths is None else _mean_fit(pool, lengths.blocks, levers.data_parallel)
     admitted = _admitted(question, worst_case, paged)
-    fits = worst_case > 0 and (question.targets is None or admitted >= question.targets.users)
+    fits = worst_case > 0 and not budget.short and (question.targets is None or admitted >= question.targets.users)
+    token = ladder.token_rung(question, caches, dtype, pool, budget.rungs[-1])
+    window = ladder.window_rung(question, token, pool)
+    binding = _binding(question, budget, admitted, worst_case, paged)
     users = Users(worst_case=worst_case, paged=paged, at_risk=None, admitted=admitted, recommended_max_num_seqs=None)
     return Answer(
         fits=fits,
         verdict="fits" if fits else "does_not_fit",
-        summary=_summary(question, users, budget, pool, fits=fits),
+        summary=_summary(question, users, budget, pool, fits=fits, capped=binding == "max_num_seqs"),
         gpus=levers.tensor_parallel * levers.data_parallel,
         pools=levers.data_parallel,
         users=users,
@@ -63,12 +66,20 @@ def plan(question: Question) -> Answer:
         ),
         ladder=(
             *budget.rungs,
-            ladder.token_rung(question, caches, dtype, pool, budget.kv),
-            ladder.window_rung(levers.max_model_len, pool),
-            ladder.users_rung(worst_case, paged, None if lengths is None else lengths.blocks, question, pool),
+            token,
+            window,
+            ladder.users_rung(
+                question,
+                pool,
+                budget=budget.rungs[-1],
+                token=token,
+                window=window,
+                counts=(worst_case, paged),
+                held=lengths,
+            ),
         ),
         workload=_workload_summary(question.workload, lengths, pool, levers.data_parallel),
-        binding=_binding(question, budget, admitted, worst_case, paged),
+        binding=binding,
         levers=None,
         second_ceiling=None,
         caveats=caveats.caveats_of(question),
@@ -139,11 +150,10 @@ def _admitted(question: Question, worst_case: int, paged: int | None) -> int:
 
 
 def _binding(question: Question, budget: Budget, admitted: int, worst_case: int, paged: int | None) -> Binding:
-    if question.levers.kv_cache_memory_bytes is None:
-        if budget.weights >= budget.usable:
-            return "weights"
-        if budget.weights + budget.reserve >= budget.usable:
-            return "reserve"
+    if budget.weights >= budget.usable:
+        return "weights"
+    if budget.weights + budget.reserve >= budget.usable:
+        return "reserve"
     return "max_num_seqs" if admitted < _held_by_memory(_basis(question), worst_case, paged) else "kv_cache"
 
 
@@ -168,22 +178,27 @@ def _workload_summary(
     )
 
 
-def _summary(question: Question, users: Users, budget: Budget, pool: Pool, *, fits: bool) -> str:
+def _summary(question: Question, users: Users, budget: Budget, pool: Pool, *, fits: bool, capped: bool) -> str:
     levers = question.levers
     where = f"{question.model.key} on {levers.tensor_parallel * levers.data_parallel} x {question.gpu.key}"
-    if pool.blocks == 0:
-        return f"{where} does not fit: the KV budget is {shown_gib(budget.kv)} per GPU, not enough for one block."
+    cache = f"{shown_gib(budget.kv)} of KV cache per GPU at {shown_kib(pool.bytes_per_token)} per token"
+    if budget.kv <= 0:
+        return (
+            f"{where} does not fit: weights of {shown_gib(budget.weights)} and a reserve of"
+            f" {shown_gib(budget.reserve)} per GPU leave {shown_gib(budget.kv)} of {shown_gib(budget.usable)} for the"
+            " KV cache."
+        )
+    if users.worst_case == 0:
+        return f"{where} does not fit: one full window of {levers.max_model_len:,} tokens takes more than the {cache}."
+    if budget.short:
+        return f"{where} does not fit a cache of {shown_gib(levers.kv_cache_memory_bytes or 0)}: there are {cache}."
     paged = "" if users.paged is None else f", {users.paged:,} paged at the workload's mean"
-    reached = (
-        f"{users.worst_case:,} users worst case at {levers.max_model_len:,} tokens{paged}:"
-        f" {shown_gib(budget.kv)} of KV cache per GPU at {shown_kib(pool.bytes_per_token)} per token"
-    )
+    admitted = f", {users.admitted:,} admitted by max_num_seqs" if capped else ""
+    reached = f"{users.worst_case:,} users worst case at {levers.max_model_len:,} tokens{paged}{admitted}: {cache}"
     if fits:
         return f"{where} fits {reached}."
-    if users.worst_case == 0:
-        return f"{where} does not fit one full window of {levers.max_model_len:,} tokens: {reached}."
     assert question.targets is not None  # only a target can fail otherwise
-    return f"{where} admits {users.admitted:,} of the {question.targets.users:,} users asked for: {reached}."
+    return f"{where} does not hold the {question.targets.users:,} users asked for, but {reached}."
 
 
 def _input(pinned: Pinned[Spec]) -> Input:

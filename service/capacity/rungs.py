@@ -5,6 +5,8 @@ import msgspec
 from service.capacity.figures import Certainty, Confidence, Figure
 from service.capacity.units import shown_gib
 
+_FROM_CERTAIN_TO_DOUBTFUL: tuple[Certainty, ...] = ("exact", "measured", "assumed")
+
 
 class Operand(msgspec.Struct, frozen=True):
     """One value that a formula uses, with its own source."""
@@ -40,9 +42,9 @@ def byte_rung(
     formula: str,
     operands: tuple[Operand, ...],
     source: str,
-    certainty: Certainty,
+    certainty: Certainty | None = None,
 ) -> Rung:
-    """Build a rung that is an amount of memory, shown in GiB."""
+    """Build a rung that is an amount of memory, shown in GiB; it is as certain as its least certain operand."""
     return Rung(
         step=step,
         name=name,
@@ -53,13 +55,18 @@ def byte_rung(
         formula=formula,
         operands=operands,
         source=source,
-        certainty=certainty,
+        certainty=weakest(*operands) if certainty is None else certainty,
     )
 
 
-def step_operand(name: str, value: float, unit: str, step: int) -> Operand:
+def weakest(*parts: Operand | Rung) -> Certainty:
+    """The certainty of what is computed from these: that of the least certain one."""
+    return max((part.certainty for part in parts), key=_FROM_CERTAIN_TO_DOUBTFUL.index)
+
+
+def step_operand(rung: Rung) -> Operand:
     """Build an operand that is an earlier step's result."""
-    return Operand(name, value, unit, f"step {step}", "exact")
+    return Operand(rung.name, rung.value, rung.unit, f"step {rung.step}", rung.certainty)
 
 
 def lever_operand(name: str, value: float, unit: str) -> Operand:

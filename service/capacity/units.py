@@ -1,10 +1,13 @@
 """Bytes and tokens are integers; GiB and KiB appear only when a number is shown."""
 
+from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 
 KIB = 2**10
 MIB = 2**20
 GIB = 2**30
+
+_SIX_DIGITS = Context(prec=6, rounding=ROUND_HALF_EVEN)
 
 
 def ceil_div(dividend: int, divisor: int) -> int:
@@ -33,5 +36,5 @@ def exact(decimal: float) -> Fraction:
 
 
 def six_digits(number: Fraction) -> float:
-    """Round to 6 significant digits, the most that an answer shows of a ratio."""
-    return float(f"{float(number):.6g}")
+    """Round to 6 significant digits, the most that an answer shows of a ratio, half to even and only once."""
+    return float(_SIX_DIGITS.divide(Decimal(number.numerator), Decimal(number.denominator)))

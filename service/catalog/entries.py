@@ -13,6 +13,9 @@ from service.capacity.model import Model
 from service.capacity.question import Pinned
 from service.errors import Fault, UnknownKey
 
+UNREAD = 0
+"""The revision of a catalog that no database has given yet; the first one published is 1."""
+
 Kind = Literal["gpus", "models", "engines"]
 KINDS: tuple[Kind, ...] = ("gpus", "models", "engines")
 
@@ -96,10 +99,15 @@ class Shelf(Generic[Spec]):
 
 
 def nearest_keys(key: str, keys: Iterable[str]) -> tuple[str, ...]:
-    """Three keys that look most like one that doesn't exist, best first, whatever the case."""
+    """Three keys that look most like one that doesn't exist, best first, whatever the case.
+
+    A key that contains the one asked for is nearer than any that only looks like it.
+    """
+    wanted = key.casefold()
     by_folded = {known.casefold(): known for known in keys}
-    close = difflib.get_close_matches(key.casefold(), by_folded, n=3, cutoff=0.0)
-    return tuple(by_folded[folded] for folded in close)
+    close = difflib.get_close_matches(wanted, by_folded, n=len(by_folded), cutoff=0.0)
+    close.sort(key=lambda folded: wanted not in folded)
+    return tuple(by_folded[folded] for folded in close[:3])
 
 
 class Catalog:

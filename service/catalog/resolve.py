@@ -7,7 +7,7 @@ from service.capacity.model import Model
 from service.capacity.question import Basis, Levers, Pinned, Question, Targets
 from service.catalog.bundled import unplanned_models
 from service.catalog.entries import Catalog, Shelf, Spec
-from service.errors import Fault, UnknownKey, UnsupportedModel
+from service.errors import Fault, NotPlannedYet, UnknownKey
 from service.readers.question import AskedLevers, AskedQuestion, AskedTargets, VersionRef
 from service.readers.workload import normal_form
 
@@ -19,7 +19,7 @@ DEFAULT_RISK = 0.01
 def resolve(asked: AskedQuestion, catalog: Catalog) -> Question:
     """Pin every name to a version and write every default out.
 
-    Raises `UnknownKey` with the nearest keys, `UnsupportedModel` for a model that is known and not planned yet,
+    Raises `UnknownKey` with the nearest keys, `NotPlannedYet` for a model that is known and not planned yet,
     and `Refused` for a workload that means nothing.
     """
     model = _model(asked.model, catalog)
@@ -59,7 +59,7 @@ def _model(reference: str | VersionRef, catalog: Catalog) -> Pinned[Model]:
         if kinds is None:
             raise
         detail = f"{unknown.key}: {' and '.join(kinds)} are not planned yet"
-        raise UnsupportedModel(Fault("/model", detail)) from unknown
+        raise NotPlannedYet(Fault("/model", detail)) from unknown
 
 
 def _pinned(shelf: Shelf[Spec], reference: str | VersionRef) -> Pinned[Spec]:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import multiprocessing.process
 import os
 import shlex
 import signal
@@ -14,9 +15,11 @@ from types import FrameType
 
 import httpx
 import uvicorn
+from litestar.types import ASGIApp
 from uvicorn.supervisors import Multiprocess
 
 from service.api.examples import EXAMPLE_QUESTION
+from service.app import application
 from service.errors import SetUpError
 from service.settings import read_settings
 from service.store.embedded import data_folder, embedded_postgresql
@@ -37,15 +40,19 @@ _LOGGING = {
 def serve(arguments: argparse.Namespace) -> int:
     """Serve until interrupted; the server stops first, then PostgreSQL."""
     signal.signal(signal.SIGTERM, _exit)
+    # A closed terminal asks to stop as well, and so does Ctrl-C where a shell started this with it ignored.
+    signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     listener = _listener(arguments.host, arguments.port)
     with listener, _database(check=True) as url:
         # Worker processes make their application from the environment.
         os.environ["HEADCOUNT_DATABASE_URL"] = url
         config = uvicorn.Config(
-            "service.app:application",
+            "service.cli.serving:worker_application" if arguments.workers > 1 else "service.app:application",
             factory=True,
             workers=arguments.workers,
-            http="httptools",
+            # Not httptools: it drops the body of a request that offers an upgrade, as Java's client does by default.
+            http="h11",
             lifespan="on",
             access_log=False,
             log_config=_LOGGING,
@@ -55,14 +62,38 @@ def serve(arguments: argparse.Namespace) -> int:
         )
         address = _address(arguments.host, listener.getsockname()[1])
         threading.Thread(target=_greet_when_up, args=(address,), daemon=True).start()
-        try:
-            if arguments.workers == 1:
-                uvicorn.Server(config).run(sockets=[listener])
-            else:
-                Multiprocess(config, sockets=[listener]).run()
-        except KeyboardInterrupt:
-            print("Stopped.", file=sys.stderr)
+        if not _run(config, listener):
+            raise SetUpError("the service did not start; the lines above say why")
+    print("Stopped.", file=sys.stderr)
     return 0
+
+
+def _run(config: uvicorn.Config, listener: socket.socket) -> bool:
+    """Answer until a signal asks to stop; say whether it ever came to answering."""
+    if config.workers > 1:
+        Multiprocess(config, sockets=[listener]).run()
+        return True
+    server = uvicorn.Server(config)
+    # The server stops by itself on a signal, and then raises it again for whoever else wants to know.
+    with suppress(KeyboardInterrupt, SystemExit):
+        server.run(sockets=[listener])
+    return server.started
+
+
+def worker_application() -> ASGIApp:
+    """Make the application of a worker process, which ends when the process that started it is gone.
+
+    A killed parent can't stop its workers, and they would keep the port.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
+    return application()
+
+
+def _end_after(parent: multiprocessing.process.BaseProcess) -> None:
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def run_migrations() -> int:
@@ -103,8 +134,11 @@ def _listener(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
         listener.listen(2048)
-    except OSError as error:
-        raise SetUpError(f"can't listen on {host} port {port}: {error.strerror}; choose another with --port") from error
+    except (OSError, UnicodeError) as error:
+        another = 'choose another with --port (make up ARGS="--port N")'
+        raise SetUpError(
+            f"can't listen on {host} port {port}: {getattr(error, 'strerror', None) or 'not an address'}; {another}"
+        ) from error
     return listener
 
 

@@ -40,21 +40,53 @@ class VersionRef(_Wire, frozen=True):
     version: Annotated[int, Meta(ge=1, le=MOST_TOKENS)]
 
 
+def _about(description: str) -> Meta:
+    return Meta(description=description)
+
+
 class AskedLevers(_Wire, frozen=True):
     """What a caller may turn. A lever left out, or null, stands at its default."""
 
-    max_model_len: Tokens | None = None
-    kv_cache_dtype: KvCacheDtype | None = None
-    weight_dtype: Literal["auto"] | ElementDtype | None = None
-    gpu_memory_utilization: Annotated[float, Meta(gt=0, le=1)] | None = None
-    tensor_parallel: Ranks | None = None
-    data_parallel: Ranks | None = None
-    block_size: Annotated[int, Meta(ge=1, le=65536)] | None = None
-    max_num_seqs: Users | None = None
-    kv_cache_memory_bytes: Amount | None = None
-    reserve_bytes: Amount | None = None
-    other_process_bytes: Amount | None = None
-    kv_heads: Annotated[int, Meta(ge=1, le=65536)] | None = None
+    max_model_len: Annotated[
+        Tokens | None, _about("The window: the most tokens of one request. Left out: the model's own limit.")
+    ] = None
+    kv_cache_dtype: Annotated[
+        KvCacheDtype | None, _about("The number format of keys and values. auto: the model's dtype.")
+    ] = None
+    weight_dtype: Annotated[
+        Literal["auto"] | ElementDtype | None,
+        _about("What-if: the number format of the weights. auto: as in the checkpoint."),
+    ] = None
+    gpu_memory_utilization: Annotated[
+        Annotated[float, Meta(gt=0, le=1)] | None,
+        _about("The share of the reported memory that the engine may use. Left out: the engine's default."),
+    ] = None
+    tensor_parallel: Annotated[
+        Ranks | None, _about("GPUs that share one model: each holds a part of the weights and of the KV heads.")
+    ] = None
+    data_parallel: Annotated[Ranks | None, _about("Independent copies of the deployment, each with its own pool.")] = (
+        None
+    )
+    block_size: Annotated[
+        Annotated[int, Meta(ge=1, le=65536)] | None, _about("Tokens of one block. Left out: the engine's default.")
+    ] = None
+    max_num_seqs: Annotated[
+        Users | None, _about("Sequences that the scheduler runs at once in one pool; lowers what is admitted.")
+    ] = None
+    kv_cache_memory_bytes: Annotated[
+        Amount | None, _about("The KV cache of one GPU in bytes, set by hand in place of a share of its memory.")
+    ] = None
+    reserve_bytes: Annotated[
+        Amount | None,
+        _about("Bytes of one GPU for activations, CUDA graphs, NCCL and contexts. Left out: the engine's default."),
+    ] = None
+    other_process_bytes: Annotated[Amount | None, _about("Bytes of one GPU that other processes hold.")] = None
+    kv_heads: Annotated[
+        Annotated[int, Meta(ge=1, le=65536)] | None,
+        _about(
+            "What-if: the cache of a checkpoint with so many KV heads, such as multi-head instead of grouped-query."
+        ),
+    ] = None
 
 
 class AskedMean(_Wire, frozen=True, tag_field="kind", tag="mean"):

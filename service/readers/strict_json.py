@@ -5,7 +5,6 @@ can't store U+0000 in text. Both are refused here, as are NaN and infinity, each
 """
 
 import json
-import re
 from collections.abc import Hashable
 from functools import cache
 from typing import Any, TypeVar, cast
@@ -13,12 +12,12 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from service.errors import Fault, InvalidDocument, MalformedJson
+from service.readers.faults import escaped, faults_in
 
 Document = TypeVar("Document")
 
-_PATH = re.compile(r"(?P<text>.*?)(?: - at (?P<in_key>`key` in )?`\$(?P<path>.*)`)?", re.DOTALL)
-_SEGMENT = re.compile(r"\.(?P<name>[^.\[\]]+)|\[(?P<index>\d+)\]")
-_FIELD = re.compile(r"Object (?:contains unknown|missing required) field `(?P<name>.*)`", re.DOTALL)
+
+_Place = tuple["_Place", str | int] | None
 
 
 class _Ambiguous:
@@ -34,11 +33,11 @@ def decode(body: bytes, document: type[Document]) -> Document:
 
     Raises `MalformedJson` for bytes that aren't unambiguous JSON and `InvalidDocument` for JSON of another shape.
     """
-    check_unambiguous(body)
+    tree = read(body)
     try:
         return cast("Document", _decoder(cast("Hashable", document)).decode(body))
     except msgspec.ValidationError as error:
-        raise InvalidDocument(_fault(str(error))) from error
+        raise InvalidDocument(*faults_in(tree, document, error)) from error
     except msgspec.DecodeError as error:  # pragma: no cover - the standard library has read the same bytes
         raise MalformedJson(Fault("", str(error))) from error
 
@@ -48,11 +47,14 @@ def convert(value: object, document: type[Document]) -> Document:
     try:
         return msgspec.convert(value, document, strict=True)
     except msgspec.ValidationError as error:
-        raise InvalidDocument(_fault(str(error))) from error
+        raise InvalidDocument(*faults_in(value, document, error)) from error
 
 
-def check_unambiguous(body: bytes) -> None:
-    """Refuse what JSON readers disagree on: duplicate keys, NaN, infinity, U+0000, lone surrogates."""
+def read(body: bytes) -> object:
+    """Read JSON as plain values, refusing what readers disagree on.
+
+    Raises `MalformedJson` for duplicate keys, NaN, infinity, U+0000, lone surrogates, and what isn't JSON at all.
+    """
     if not body.strip():
         raise MalformedJson(Fault("", "the body is empty; send one JSON document"))
     found = False
@@ -63,8 +65,8 @@ def check_unambiguous(body: bytes) -> None:
         if len(tree) == len(items):
             return tree
         found = True
-        keys = [key for key, _ in items]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        last_at = {key: index for index, (key, _) in enumerate(items)}
+        twice = next(key for index, (key, _) in enumerate(items) if last_at[key] != index)
         return _Ambiguous("comes twice; write it once", key=twice)
 
     def constant(name: str) -> object:
@@ -86,51 +88,41 @@ def check_unambiguous(body: bytes) -> None:
         raise MalformedJson(Fault("", "a number has too many digits")) from error
     if found or "\\u" in text:
         _refuse_first_ambiguity(tree)
+    return tree
 
 
 def _refuse_first_ambiguity(tree: object) -> None:
-    waiting: list[tuple[str, object]] = [("", tree)]
+    # A place is linked to the one that holds it: its pointer is spelled out only when it is at fault.
+    waiting: list[tuple[_Place, object]] = [(None, tree)]
     while waiting:
-        pointer, value = waiting.pop()
+        place, value = waiting.pop()
         match value:
             case _Ambiguous():
-                at = pointer if value.key is None else f"{pointer}/{escaped(value.key)}"
-                raise MalformedJson(Fault(at, value.detail))
+                at = place if value.key is None else (place, value.key)
+                raise MalformedJson(Fault(_pointer(at), value.detail))
             case str():
-                _refuse_unstorable(pointer, value)
+                _refuse_unstorable(place, value)
             case dict():
                 for key in value:
-                    _refuse_unstorable(pointer, key)
-                waiting += [(f"{pointer}/{escaped(key)}", item) for key, item in reversed(value.items())]
+                    _refuse_unstorable(place, key)
+                waiting += [((place, key), item) for key, item in reversed(value.items())]
             case list():
-                waiting += [(f"{pointer}/{index}", item) for index, item in reversed(list(enumerate(value)))]
+                waiting += [((place, index), item) for index, item in reversed(list(enumerate(value)))]
 
 
-def _refuse_unstorable(pointer: str, text: str) -> None:
+def _refuse_unstorable(place: "_Place", text: str) -> None:
     if "\0" in text:
-        raise MalformedJson(Fault(pointer, "contains U+0000, which can't be stored"))
+        raise MalformedJson(Fault(_pointer(place), "contains U+0000, which can't be stored"))
     if any("\ud800" <= character <= "\udfff" for character in text):
-        raise MalformedJson(Fault(pointer, "contains half of a surrogate pair"))
+        raise MalformedJson(Fault(_pointer(place), "contains half of a surrogate pair"))
 
 
-def escaped(key: str) -> str:
-    """Escape one reference token of a JSON Pointer (RFC 6901)."""
-    return key.replace("~", "~0").replace("/", "~1")
-
-
-def _fault(message: str) -> Fault:
-    """Turn msgspec's "text - at `$.path`" into a JSON Pointer and a text."""
-    match = _PATH.fullmatch(message)
-    assert match is not None  # the pattern takes any text
-    text, path = match["text"], match["path"] or ""
-    pointer = "".join(f"/{escaped(part['name'] or part['index'])}" for part in _SEGMENT.finditer(path))
-    field = _FIELD.fullmatch(text)
-    if field is not None:
-        pointer += f"/{escaped(field['name'])}"
-        text = "is not a field here" if "unknown" in text[:24] else "is required"
-    elif match["in_key"]:
-        text = f"a key here: {text}"
-    return Fault(pointer, text)
+def _pointer(place: "_Place") -> str:
+    parts: list[str] = []
+    while place is not None:
+        place, part = place
+        parts.append(f"/{escaped(str(part))}")
+    return "".join(reversed(parts))
 
 
 @cache

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from service.capacity.errors import Fault, Refused
 from service.capacity.lengths import Bin, Joint, Mean, Rows, Total, Workload
-from service.readers.question import AskedJoint, AskedMean, AskedRows, AskedTotal, AskedWorkload
+from service.readers.question import MOST, AskedJoint, AskedMean, AskedRows, AskedTotal, AskedWorkload
 
 
 def normal_form(asked: AskedWorkload) -> Workload:
@@ -38,8 +38,7 @@ def _bins(asked: AskedTotal) -> tuple[Bin, ...]:
     if beyond is not None:
         closed.append(Bin(uppers[-1] if uppers else 0, None, beyond))
     bins = tuple(part for part in closed if part.count)
-    if not bins:
-        raise Refused(Fault("/workload/bins", "all counts are zero; give at least one request"))
+    _check_requests("/workload/bins", sum(part.count for part in bins))
     return bins
 
 
@@ -62,6 +61,12 @@ def _cells(asked: AskedJoint) -> tuple[tuple[int, int, int], ...]:
                 raise Refused(Fault(f"/workload/counts/{index}/{axis}", detail))
         counts[i, j] += count
     cells = tuple((i, j, count) for (i, j), count in sorted(counts.items()) if count)
-    if not cells:
-        raise Refused(Fault("/workload/counts", "all counts are zero; give at least one request"))
+    _check_requests("/workload/counts", sum(count for _, _, count in cells))
     return cells
+
+
+def _check_requests(pointer: str, requests: int) -> None:
+    if not requests:
+        raise Refused(Fault(pointer, "all counts are zero; give at least one request"))
+    if requests > MOST:
+        raise Refused(Fault(pointer, f"the counts add up to {requests:,} requests; the most is {MOST:,}"))

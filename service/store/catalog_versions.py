@@ -2,11 +2,13 @@
 
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, insert, select, update
+from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.catalog.bundled import bundled_versions
 from service.catalog.entries import Catalog, Version
+from service.errors import StoreUnavailable
 from service.store.identifiers import uuid7
 from service.store.tables import catalog_head, catalog_versions
 
@@ -22,8 +24,11 @@ _COLUMNS = (
 
 
 async def revision(connection: AsyncConnection) -> int:
-    """Read the newest catalog revision."""
-    return int((await connection.execute(select(catalog_head.c.revision))).scalar_one())
+    """Read the newest catalog revision. Raises `StoreUnavailable` when the row that holds it is gone."""
+    found = (await connection.execute(select(catalog_head.c.revision))).scalar_one_or_none()
+    if found is None:
+        raise StoreUnavailable("the database holds no catalog: run `headcount migrate`")
+    return int(found)
 
 
 async def load(connection: AsyncConnection) -> Catalog:
@@ -48,16 +53,18 @@ def publish_bundled(connection: Connection, *, now: datetime) -> list[str]:
             select(
                 catalog_versions.c.kind,
                 catalog_versions.c.key,
-                func.max(catalog_versions.c.version).label("version"),
-                func.array_agg(catalog_versions.c.digest).label("digests"),
-            ).group_by(catalog_versions.c.kind, catalog_versions.c.key)
+                catalog_versions.c.version,
+                catalog_versions.c.digest,
+            )
+            .ext(distinct_on(catalog_versions.c.kind, catalog_versions.c.key))
+            .order_by(catalog_versions.c.kind, catalog_versions.c.key, catalog_versions.c.version.desc())
         )
     }
-    # A digest that any version of the key already had isn't news: an older release must not undo a newer one.
+    # Going back to an older release's data is a new version too: this release answers with what it ships.
     missing = [
         entry
         for entry in bundled_versions()
-        if (entry.kind, entry.key) not in newest or entry.digest not in newest[entry.kind, entry.key].digests
+        if (entry.kind, entry.key) not in newest or entry.digest != newest[entry.kind, entry.key].digest
     ]
     if not missing:
         return []

@@ -8,8 +8,8 @@ from pathlib import Path
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, inspect, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy import URL, Connection, Engine, create_engine, inspect, text
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.pool import NullPool
 
@@ -50,7 +50,7 @@ def migrate(url: str) -> list[str]:
         connection.commit()
     done = [] if before == after else [f"schema: {before or 'empty'} -> {after}"]
     if added:
-        done.append(f"catalog: {len(added)} bundled entries published")
+        done.append(f"catalog: {len(added)} bundled {'entry' if len(added) == 1 else 'entries'} published")
     return done
 
 
@@ -68,9 +68,10 @@ def check_migrated(url: str) -> None:
 
 
 async def is_at_head(connection: AsyncConnection) -> bool:
-    """Say whether the schema is the one that this release needs."""
-    found = (await connection.execute(text("SELECT version_num FROM alembic_version"))).scalar_one_or_none()
-    return bool(found == head())
+    """Say whether the schema is the one that this release needs, and may be written to."""
+    found = (await connection.execute(text("SELECT version_num FROM alembic_version"))).scalars().all()
+    read_only = (await connection.execute(text("SHOW transaction_read_only"))).scalar_one()
+    return list(found) == [head()] and read_only == "off"
 
 
 @contextmanager
@@ -84,15 +85,28 @@ def connected(url: str) -> Iterator[Connection]:
             if major < OLDEST_SERVER:
                 raise SetUpError(f"PostgreSQL {major} is too old: {OLDEST_SERVER} or newer is needed")
             yield connection
-    except OperationalError as error:
+    except DBAPIError as error:
         reason = " ".join(str(error.orig).split())
-        raise SetUpError(f"the database at {engine.url.render_as_string()} can't be used: {reason}") from error
+        raise SetUpError(f"{_place(engine.url)} can't be used: {reason}") from error
+    except (SQLAlchemyError, TypeError, ValueError) as error:  # an option of the URL that the driver doesn't know
+        raise SetUpError(f"{_place(engine.url)} can't be used: check the options of HEADCOUNT_DATABASE_URL") from error
     finally:
         engine.dispose()
 
 
 def _engine(url: str) -> Engine:
-    return create_engine(url, poolclass=NullPool, connect_args={"connect_timeout": 5, "application_name": "headcount"})
+    return create_engine(
+        url,
+        poolclass=NullPool,
+        hide_parameters=True,
+        connect_args={"connect_timeout": 5, "application_name": "headcount"},
+    )
+
+
+def _place(url: URL) -> str:
+    """Where a database is, without user, password and options: any of them may be a secret."""
+    host = url.host or "the local socket"
+    return f"the database {url.database or ''} on {host}{f':{url.port}' if url.port else ''}"
 
 
 def _revision(connection: Connection) -> str | None:

@@ -5,12 +5,13 @@ from datetime import datetime
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import Select, select, tuple_
+from sqlalchemy import select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.capacity.planner import PLANNER
 from service.catalog.planning import Planned
+from service.catalog.row import row_of
 from service.errors import NotStored
 from service.store import catalog_versions, tables
 from service.store.tables import decisions, plans
@@ -31,10 +32,16 @@ class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A plan as it lies in the database."""
 
     id: str
-    question: bytes
     answer: bytes
     answer_digest: str
+
+
+class ListedPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan as lists need it: where it stands, and its row as JSON."""
+
+    id: str
     created_at: datetime
+    row: bytes
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -77,22 +84,23 @@ async def record(
 
 async def read(connection: AsyncConnection, identity: str) -> StoredPlan:
     """Read one plan. Raises `NotStored`."""
-    row = (await connection.execute(_stored().where(plans.c.id == identity))).mappings().one_or_none()
+    query = select(plans.c.id, plans.c.answer, plans.c.answer_digest).where(plans.c.id == identity)
+    row = (await connection.execute(query)).mappings().one_or_none()
     if row is None:
         raise NotStored(f"there is no plan {identity}")
     return StoredPlan(**row)
 
 
-async def page(connection: AsyncConnection, *, limit: int, after: Position | None) -> list[StoredPlan]:
-    """Read plans, newest first, from a position on."""
-    query = _stored().order_by(plans.c.created_at.desc(), plans.c.id.desc()).limit(limit)
+async def page(connection: AsyncConnection, *, limit: int, after: Position | None) -> list[ListedPlan]:
+    """Read plans, newest first, from a position on. Questions and answers may be large: they stay where they are."""
+    query = (
+        select(plans.c.id, plans.c.created_at, plans.c.row)
+        .order_by(plans.c.created_at.desc(), plans.c.id.desc())
+        .limit(limit)
+    )
     if after is not None:
         query = query.where(tuple_(plans.c.created_at, plans.c.id) < (after.created_at, after.id))
-    return [StoredPlan(**row) for row in (await connection.execute(query)).mappings()]
-
-
-def _stored() -> Select[tuple[str, bytes, bytes, str, datetime]]:
-    return select(plans.c.id, plans.c.question, plans.c.answer, plans.c.answer_digest, plans.c.created_at)
+    return [ListedPlan(**row) for row in (await connection.execute(query)).mappings()]
 
 
 def _plan_row(planned: Planned, at: datetime) -> dict[str, object]:
@@ -102,6 +110,7 @@ def _plan_row(planned: Planned, at: datetime) -> dict[str, object]:
         "question": planned.question_bytes,
         "answer": planned.answer_bytes,
         "answer_digest": planned.answer_digest,
+        "row": msgspec.json.encode(row_of(planned.id, at, question, planned.answer)),
         "model_version": _version_id("models", question.model.key, question.model.version),
         "gpu_version": _version_id("gpus", question.gpu.key, question.gpu.version),
         "engine_version": _version_id("engines", question.engine.key, question.engine.version),

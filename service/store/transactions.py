@@ -5,6 +5,7 @@ A plug-in that commits while the response is sent can lose a write without anybo
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -15,6 +16,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from service.errors import StoreUnavailable
 
 Result = TypeVar("Result")
+
+_log = logging.getLogger("headcount")
 
 ANSWER_WITHIN = 2.5
 """Seconds that a caller waits for PostgreSQL; a hung server must not hang the service."""
@@ -27,6 +30,8 @@ _CONNECT_ARGUMENTS = {
     "keepalives_idle": 30,
 }
 _MAY_SUCCEED_AGAIN = frozenset({"40001", "40P01"})  # serialization failure, deadlock
+# Not faults of the service: a standby after a failover, rights or tables that somebody took away.
+_OF_THE_DATABASE = frozenset({"25006", "42501", "42P01"})
 
 
 class Database:
@@ -41,6 +46,7 @@ class Database:
             pool_timeout=1.5,
             pool_recycle=1800,
             connect_args=_CONNECT_ARGUMENTS,
+            hide_parameters=True,  # a question is the caller's business, not the log's
         )
         self._running: set[asyncio.Task[object]] = set()
 
@@ -59,7 +65,10 @@ class Database:
         done, _ = await asyncio.wait({task}, timeout=within)
         if not done:
             task.cancel()
-            raise StoreUnavailable(f"PostgreSQL did not answer within {within} s")
+            raise StoreUnavailable(
+                f"PostgreSQL did not answer within {within} s; what was to be recorded may have been, and asking again"
+                " is safe"
+            )
         return task.result()
 
     async def close(self) -> None:
@@ -78,7 +87,7 @@ class Database:
             if not _worth_another_try(error):
                 raise _unavailable(error) from error
         except PoolTimeout as error:
-            raise StoreUnavailable("all connections to PostgreSQL are in use") from error
+            raise _unavailable(error) from error
         try:
             return await self._once(work)
         except (DBAPIError, PoolTimeout) as error:
@@ -93,7 +102,11 @@ def _worth_another_try(error: DBAPIError) -> bool:
     return error.connection_invalidated or getattr(error.orig, "sqlstate", None) in _MAY_SUCCEED_AGAIN
 
 
-def _unavailable(error: Exception) -> Exception:
-    if isinstance(error, (OperationalError, InterfaceError, PoolTimeout)):
-        return StoreUnavailable("PostgreSQL can't be reached")
-    return error
+def _unavailable(error: DBAPIError | PoolTimeout) -> Exception:
+    if isinstance(error, PoolTimeout):
+        return StoreUnavailable("all connections to PostgreSQL are in use")
+    state = getattr(error.orig, "sqlstate", None)
+    if not isinstance(error, (OperationalError, InterfaceError)) and state not in _OF_THE_DATABASE:
+        return error
+    _log.warning("PostgreSQL is not available: %s", " ".join(str(error.orig).split()))
+    return StoreUnavailable("PostgreSQL can't be reached, or doesn't let the service work")

@@ -96,7 +96,13 @@ def test_a_decision_says_when_who_and_what(client: httpx.Client, rows: psycopg.C
 
 @pytest.mark.parametrize(
     "traceparent",
-    ["00-00000000000000000000000000000000-b7ad6b7169203331-01", "00-0af7651916cd43dd8448eb211c80319c-01", "x" * 5000],
+    [
+        "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+        "00-0af7651916cd43dd8448eb211c80319c-01",
+        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more",
+        "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        "x" * 5000,
+    ],
 )
 def test_an_invalid_trace_is_no_trace(client: httpx.Client, rows: psycopg.Connection, traceparent: str) -> None:
     question = REFERENCE | {"levers": {"max_model_len": 4003}}

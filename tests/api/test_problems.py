@@ -45,7 +45,7 @@ def test_an_unknown_gpu_or_engine_is_named(client: httpx.Client) -> None:
 
 def test_a_model_of_another_kind_is_refused_by_name(client: httpx.Client) -> None:
     response = client.post("/v1/plans", json=REFERENCE | {"model": "mistralai/Mistral-7B-v0.1"})
-    assert problem(response) == (422, "unsupported-model", ["#/model"])
+    assert problem(response) == (422, "not-planned-yet", ["#/model"])
     assert response.json()["detail"] == "mistralai/Mistral-7B-v0.1: sliding-window layers are not planned yet"
 
 
@@ -62,7 +62,12 @@ def test_an_illegal_combination_is_refused_with_the_legal_ones(client: httpx.Cli
         ("{", (400, "malformed-json", ["#"])),
         ('{"model": "a", "model": "a"}', (400, "malformed-json", ["#/model"])),
         ('{"model": "a", "risk": NaN}', (400, "malformed-json", ["#/risk"])),
-        ('{"model": "a", "risk": 1e999}', (422, "validation", ["#/risk"])),
+        ('{"model": "a", "gpu": "b", "risk": 1e999}', (422, "validation", ["#/risk"])),
+        ('{"model": 1, "gpu": "b", "risk": 2, "x": 3}', (422, "validation", ["#/model", "#/risk", "#/x"])),
+        (
+            '{"model": "a", "gpu": "b", "risk": 2, "x": 3, "levers": {"kv_heads": 0}}',
+            (422, "validation", ["#/risk", "#/x", "#/levers/kv_heads"]),
+        ),
         ('{"labels": {"a": "\\u0000"}}', (400, "malformed-json", ["#/labels/a"])),
         ("[]", (422, "validation", ["#"])),
         ('{"model": "a", "gpu": "b", "colour": 1}', (422, "validation", ["#/colour"])),
@@ -80,6 +85,18 @@ def test_a_media_type_that_is_not_json_is_refused(client: httpx.Client) -> None:
     assert asking(client, "{}", **{"Content-Type": "application/jsonp"})[:2] == (415, "unsupported-media-type")
     for accepted in ("application/json; charset=utf-8", "application/vnd.headcount+json", "APPLICATION/JSON"):
         assert asking(client, "{}", **{"Content-Type": accepted})[:2] == (422, "validation")
+
+
+def test_a_compressed_body_is_refused(client: httpx.Client) -> None:
+    assert asking(client, b"\x1f\x8b", **{"Content-Encoding": "gzip"})[:2] == (415, "unsupported-media-type")
+
+
+def test_an_offer_to_upgrade_does_not_lose_the_body(client: httpx.Client) -> None:
+    # What Java's HTTP client sends by default on a connection without TLS.
+    offer = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AAEAAEAAAAIAAAABAAMAAABkAAQ"}
+    response = client.post("/v1/estimates", json=REFERENCE, headers=offer)
+    assert response.status_code == 200
+    assert response.json()["users"]["worst_case"] == 53
 
 
 def test_a_body_over_one_mebibyte_is_refused_and_the_limit_named(client: httpx.Client) -> None:

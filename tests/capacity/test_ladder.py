@@ -9,6 +9,10 @@ from tests.questions import answered
 
 LLAMA_8B = FullAttention(layers=32, kv_heads=8, key_dim=128, value_dim=128)
 LLAMA_70B = FullAttention(layers=80, kv_heads=8, key_dim=128, value_dim=128)
+# Share, reserve and block size are the engine's defaults in the reference example, and what stands on them is assumed.
+MEASURED_SHARE_AND_RESERVE_ASSUMED = (
+    "measured", "assumed", "exact", "assumed", "assumed", "exact", "assumed", "assumed",
+)  # fmt: skip
 MEAN_2300: dict[str, object] = {"kind": "mean", "tokens": 2300}
 
 
@@ -101,6 +105,29 @@ def test_128k_leaves_3_users_of_16_gib() -> None:
 def test_passing_the_query_heads_as_kv_heads_is_named() -> None:
     assert "kv_heads_are_query_heads" in {caveat.code for caveat in answered(levers={"kv_heads": 32}).caveats}
     assert "kv_heads_are_query_heads" not in {caveat.code for caveat in answered(levers={"kv_heads": 4}).caveats}
+
+
+def test_the_formula_of_a_mean_gives_the_count_that_it_claims() -> None:
+    # (185, 36), (194, 97), (236, 134) run 267 steps and hold 4,580 blocks over them: 39,539 blocks are 2,305 users, and
+    # by the rounded mean of 17.1536 they would be 2,304.
+    answer = answered(
+        model="Qwen/Qwen3-0.6B",
+        levers={"max_model_len": 4096},
+        workload={"kind": "rows", "rows": [[185, 36], [194, 97], [236, 134]]},
+    )
+    assert "39,539 blocks // (4,580 / 267) held on average = 2,305 paged" in answer.ladder[7].formula
+    assert 39_539 * 267 // 4_580 == answer.users.paged == 2_305
+
+
+def test_what_stands_on_an_assumption_is_assumed() -> None:
+    by_default = {rung.step: rung.certainty for rung in answered().ladder}
+    assert by_default == dict(zip(range(1, 9), MEASURED_SHARE_AND_RESERVE_ASSUMED, strict=True))
+    stated = answered(
+        levers={"gpu_memory_utilization": 0.91, "reserve_bytes": 2**31, "max_model_len": 8192, "block_size": 32}
+    )
+    assert [rung.certainty for rung in stated.ladder] == [
+        "measured", "measured", "exact", "exact", "measured", "exact", "exact", "measured",
+    ]  # fmt: skip
 
 
 def test_every_number_of_the_ladder_explains_itself() -> None:

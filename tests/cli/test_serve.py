@@ -9,16 +9,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx
 import psutil
 import pytest
 
+from service.store.embedded import embedded_postgresql
 from service.store.migrations import migrate
 from tests.questions import REFERENCE
-from tests.servers import connect, throw_away_database, throw_away_folder
+from tests.servers import FAST, connect, throw_away_database, throw_away_folder
 from tests.services import Service, running_service
 
 MEAN_2300 = REFERENCE | {"workload": {"kind": "mean", "tokens": 2300}}
@@ -87,8 +88,9 @@ def test_a_port_that_is_taken_is_one_line_and_starts_nothing(data: Path) -> None
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = str(listener.getsockname()[1])
         line = refused("serve", "--port", port, HEADCOUNT_DATA=str(data))
-    assert (
-        line == f"headcount: can't listen on 127.0.0.1 port {port}: Address already in use; choose another with --port"
+    assert line == (
+        f"headcount: can't listen on 127.0.0.1 port {port}: Address already in use;"
+        ' choose another with --port (make up ARGS="--port N")'
     )
     assert not data.exists()
 
@@ -101,8 +103,21 @@ def test_a_data_folder_that_can_not_be_written_is_one_line(tmp_path: Path) -> No
 
 def test_a_database_that_can_not_be_reached_is_one_line_without_its_password() -> None:
     line = refused("serve", "--port", "0", HEADCOUNT_DATABASE_URL="postgresql://me:secret@127.0.0.1:1/x")
-    assert line.startswith("headcount: the database at postgresql+psycopg://me:***@127.0.0.1:1/x can't be used: ")
+    assert line.startswith("headcount: the database x on 127.0.0.1:1 can't be used: ")
     assert "secret" not in line
+    line = refused("serve", "--port", "0", HEADCOUNT_DATABASE_URL="postgresql://127.0.0.1:1/x?user=me&password=secret")
+    assert "secret" not in line
+
+
+def test_an_option_that_the_driver_does_not_know_is_one_line() -> None:
+    for option in ("foo=bar", "prepare_threshold=x"):
+        line = refused("migrate", HEADCOUNT_DATABASE_URL=f"postgresql://me@127.0.0.1:1/x?{option}")
+        assert line.startswith("headcount: the database x on 127.0.0.1:1 can't be used: ")
+
+
+def test_a_host_that_is_none_is_one_line() -> None:
+    for host in ("..", "a" * 300):
+        assert refused("serve", "--host", host, "--port", "0").startswith(f"headcount: can't listen on {host} port 0: ")
 
 
 def test_a_url_of_another_kind_is_one_line() -> None:
@@ -170,6 +185,49 @@ def workers_of(service: Service) -> set[int]:
             if any("spawn_main" in part for part in child.cmdline()):
                 found.add(child.pid)
     return found
+
+
+def test_workers_of_a_killed_service_leave_the_port(database: str) -> None:
+    with running_service("--workers", "2", HEADCOUNT_DATABASE_URL=database) as service:
+        workers = workers_of(service)
+        service.process.kill()
+        service.process.wait()
+        deadline = time.monotonic() + 15
+        while any(psutil.pid_exists(worker) for worker in workers):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        port = int(service.url.rpartition(":")[2])
+        socket.create_server(("127.0.0.1", port)).close()
+
+
+def test_a_closed_terminal_stops_the_service_and_postgresql(data: Path) -> None:
+    with running_service(HEADCOUNT_DATA=str(data)) as service:
+        service.process.send_signal(signal.SIGHUP)
+        assert service.process.wait(20) == 0
+    assert not (data / "postgresql" / "postmaster.pid").exists()
+
+
+def test_a_worker_that_starts_while_postgresql_is_away_estimates() -> None:
+    with throw_away_folder() as folder:
+        running = ExitStack()
+        dsn = running.enter_context(embedded_postgresql(folder / "data", options=FAST))
+        try:
+            migrate(dsn)
+            with running_service("--workers", "2", HEADCOUNT_DATABASE_URL=dsn) as service:
+                running.close()
+                os.kill(min(workers_of(service)), signal.SIGKILL)
+                time.sleep(3)
+                statuses = {httpx.post(f"{service.url}/v1/estimates", json=REFERENCE).status_code for _ in range(20)}
+                assert statuses == {200}
+                dsn = running.enter_context(embedded_postgresql(folder / "data", options=FAST))
+                deadline = time.monotonic() + 20
+                while {httpx.get(f"{service.url}/readyz").status_code for _ in range(10)} != {200}:
+                    assert time.monotonic() < deadline
+                    time.sleep(0.2)
+                recorded = {httpx.post(f"{service.url}/v1/plans", json=REFERENCE).status_code for _ in range(10)}
+                assert recorded == {200}
+        finally:
+            running.close()
 
 
 def test_plans_recorded_at_once_are_one_plan(database: str) -> None:

@@ -15,11 +15,11 @@ from tests.programs import need
 top = Path(__file__).parents[2]
 
 STUB = """
-import signal, sys, time
+import os, signal, sys, time
 
 def drain(*_):
     time.sleep(0.5)
-    print("drained", flush=True)
+    os.write(1, b"drained\\n")  # not print: the signal may come while main() is inside its own
     sys.exit(0)
 
 def main():
@@ -48,7 +48,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def start(project: Path, *arguments: str) -> subprocess.Popen[str]:
     """Start make the way a terminal does: as the first of a process group of its own."""
-    outside = {name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}}
+    outside = {
+        name: value for name, value in os.environ.items() if name not in {"ARGS", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
+    }
     return subprocess.Popen(
         [need("make", debian="make"), "up", *arguments],
         cwd=project,

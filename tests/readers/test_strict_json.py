@@ -1,6 +1,7 @@
 """JSON that is refused, and where the pointer leads."""
 
 import json
+import tracemalloc
 
 import msgspec
 import pytest
@@ -102,6 +103,44 @@ def test_a_wrong_lever_is_pointed_at(levers: str, pointer: str) -> None:
 )
 def test_a_wrong_shape_is_pointed_at(body: str, pointer: str) -> None:
     assert refusal(body)[0] == pointer
+
+
+def test_all_faults_of_a_document_are_named_and_say_what_is_expected() -> None:
+    levers = '{"kv_cache_dtype": "fp9", "block_size": "a", "speed": 1}'
+    with pytest.raises(InvalidDocument) as caught:
+        strict_json.decode(f'{{"model": "a", "gpu": "b", "levers": {levers}}}'.encode(), AskedQuestion)
+    assert [(fault.pointer, fault.detail[:55]) for fault in caught.value.faults] == [
+        ("/levers/kv_cache_dtype", "'fp9' is none of: auto, bf16, fp16, fp32, fp8"),
+        ("/levers/block_size", "expected `int | null`, got `str`"),
+        ("/levers/speed", "there is no field speed here; fields: max_model_len, kv"),
+    ]
+
+
+def test_a_missing_field_is_named() -> None:
+    assert refusal('{"gpu": "b"}') == ("/model", "model is required")
+
+
+def test_a_workload_of_no_kind_is_told_the_kinds() -> None:
+    body = '{"model": "a", "gpu": "b", "workload": {"kind": "row"}}'
+    assert refusal(body) == ("/workload/kind", "'row' is none of: mean, total, joint, rows")
+
+
+def test_one_key_twice_among_a_hundred_thousand_is_found() -> None:
+    # A look at all keys for each key would take minutes.
+    keys = ",".join(f'"k{number}":1' for number in range(100_000))
+    assert refusal(f'{{{keys},"k99999":1}}') == ("/k99999", "comes twice; write it once")
+
+
+def test_the_search_for_a_place_takes_no_more_memory_than_the_document() -> None:
+    # A pointer for every place, under a key of 30,000 characters, would take 900 MB.
+    body = f'{{"{"A" * 30_000}": [{",".join("0" * 30_000)}], "x": "\\u0041"}}'.encode()
+    tracemalloc.start()
+    try:
+        strict_json.read(body)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 100 * len(body)
 
 
 @given(st.sampled_from([field.name for field in msgspec.structs.fields(AskedLevers)]), st.text(max_size=20))

@@ -37,6 +37,7 @@ def test_cells_are_sorted_and_merged() -> None:
     ("workload", "pointer"),
     [
         ({"kind": "total", "bins": [{"upper": 5, "count": 0}]}, "/workload/bins"),
+        ({"kind": "total", "bins": [{"upper": 5, "count": 2**53 - 1}, {"upper": 6, "count": 1}]}, "/workload/bins"),
         (
             {"kind": "joint", "prompt_edges": [0, 5, 5], "output_edges": [0, 5], "counts": [[0, 0, 1]]},
             "/workload/prompt_edges/2",

@@ -1,5 +1,7 @@
 """New bundled data arrives as new versions, and a running service plans with them from then on."""
 
+import time
+
 import httpx
 import msgspec
 import pytest
@@ -29,7 +31,7 @@ def with_a_smaller_h100() -> tuple[Version, ...]:
 
 def test_changed_bundled_data_is_a_new_version_in_one_revision(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog_versions, "bundled_versions", with_a_smaller_h100)
-    assert migrate(database) == ["catalog: 1 bundled entries published"]
+    assert migrate(database) == ["catalog: 1 bundled entry published"]
     assert migrate(database) == []
     with connect(database) as connection:
         versions = connection.execute(
@@ -38,11 +40,19 @@ def test_changed_bundled_data_is_a_new_version_in_one_revision(database: str, mo
     assert versions == [(1, 1), (2, 2)]
 
 
-def test_an_older_release_does_not_undo_a_newer_ones_data(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_going_back_to_a_release_brings_its_data_back_as_a_new_version(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as newer:
         newer.setattr(catalog_versions, "bundled_versions", with_a_smaller_h100)
         migrate(database)
-    assert migrate(database) == []
+    assert migrate(database) == ["catalog: 1 bundled entry published"]
+    with connect(database) as connection:
+        versions = connection.execute(
+            "SELECT version, revision, digest FROM catalog_versions WHERE key = 'h100-sxm-80gb' ORDER BY version"
+        ).fetchall()
+    assert [row[:2] for row in versions] == [(1, 1), (2, 2), (3, 3)]
+    assert versions[0][2] == versions[2][2] != versions[1][2]
 
 
 def test_a_plan_recorded_after_a_change_of_the_catalog_uses_it(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,3 +69,18 @@ def test_a_plan_recorded_after_a_change_of_the_catalog_uses_it(database: str, mo
     assert after.headers["headcount-catalog-revision"] == "2"
     assert pinned.content == before.content
     assert estimate.json()["ladder"] == after.json()["ladder"]
+
+
+def test_a_model_published_meanwhile_is_known_to_every_worker(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    llama = next(entry for entry in bundled_versions() if entry.key == REFERENCE["model"])
+    added = msgspec.structs.replace(llama, key="test/new-model")
+    question = REFERENCE | {"model": "test/new-model"}
+    with running_service("--workers", "2", HEADCOUNT_DATABASE_URL=database) as service:
+        assert httpx.post(f"{service.url}/v1/plans", json=question).status_code == 422
+        monkeypatch.setattr(catalog_versions, "bundled_versions", lambda: (*bundled_versions(), added))
+        migrate(database)
+        # Recorded questions know at once; estimates and reads after a second.
+        assert {httpx.post(f"{service.url}/v1/plans", json=question).status_code for _ in range(10)} == {200}
+        time.sleep(2.5)
+        assert {httpx.post(f"{service.url}/v1/estimates", json=question).status_code for _ in range(10)} == {200}
+        assert {httpx.get(f"{service.url}/v1/models/test/new-model").status_code for _ in range(10)} == {200}

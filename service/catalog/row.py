@@ -4,7 +4,8 @@ from datetime import datetime
 
 import msgspec
 
-from service.store.plans import StoredPlan
+from service.capacity.answer import Answer
+from service.capacity.question import Question
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,65 +35,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     planner: int
 
 
-class _Named(msgspec.Struct):
-    key: str
-
-
-class _Levers(msgspec.Struct):
-    max_model_len: int
-    kv_cache_dtype: str
-    tensor_parallel: int
-
-
-class _Question(msgspec.Struct):
-    model: _Named
-    gpu: _Named
-    engine: _Named
-    levers: _Levers
-    risk: float
-    planner: int
-
-
-class _Users(msgspec.Struct):
-    worst_case: int
-    paged: int | None
-
-
-class _KvCache(msgspec.Struct):
-    max_concurrency: float
-    bytes_per_token: int
-
-
-class _Rung(msgspec.Struct):
-    name: str
-    value: int
-
-
-class _Answer(msgspec.Struct):
-    fits: bool
-    verdict: str
-    summary: str
-    gpus: int
-    users: _Users
-    kv_cache: _KvCache
-    ladder: list[_Rung]
-    binding: str
-
-
-_question = msgspec.json.Decoder(_Question)
-_answer = msgspec.json.Decoder(_Answer)
-
-
-def row_of(stored: StoredPlan) -> Row:
-    """Read the row out of a stored question and answer.
-
-    Only the fields that a row shows are read, so that answers of older planners can be listed for ever.
-    """
-    question = _question.decode(stored.question)
-    answer = _answer.decode(stored.answer)
+def row_of(plan: str, created_at: datetime, question: Question, answer: Answer) -> Row:
+    """Flatten a question and its answer."""
     return Row(
-        plan=stored.id,
-        created_at=stored.created_at,
+        plan=plan,
+        created_at=created_at,
         model=question.model.key,
         gpu=question.gpu.key,
         gpus=answer.gpus,
@@ -106,11 +53,11 @@ def row_of(stored: StoredPlan) -> Row:
         users_worst_case=answer.users.worst_case,
         users_paged=answer.users.paged,
         risk=question.risk,
-        users_at_risk=None,
-        recommended_max_num_seqs=None,
+        users_at_risk=answer.users.at_risk,
+        recommended_max_num_seqs=answer.users.recommended_max_num_seqs,
         max_concurrency=answer.kv_cache.max_concurrency,
         kv_budget_bytes=next(rung.value for rung in answer.ladder if rung.name == "kv_budget"),
         bytes_per_token=answer.kv_cache.bytes_per_token,
         binding=answer.binding,
-        planner=question.planner,
+        planner=answer.inputs.planner,
     )
