@@ -125,7 +125,8 @@ def _describe(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
 
 
 def _parameter(parameter: Parameter, schemas: _Schemas) -> dict[str, Any]:
-    schema = schemas.of(parameter.schema)
+    described = schemas.of(parameter.schema)
+    schema = described
     # A query parameter is left out rather than null.
     choices = [choice for choice in schema.get("anyOf", ()) if choice != {"type": "null"}]
     if len(choices) == 1:
@@ -134,7 +135,7 @@ def _parameter(parameter: Parameter, schemas: _Schemas) -> dict[str, Any]:
         "name": parameter.name,
         "in": parameter.within,
         "required": parameter.required,
-        "description": parameter.description,
+        "description": described.get("description", parameter.description),
         "schema": schema,
     }
 
