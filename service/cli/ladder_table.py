@@ -2,25 +2,47 @@
 
 import sys
 
-from rich.console import Console
-from rich.table import Table
+import msgspec
+from rich.console import Console, JustifyMethod
+from rich.table import Column, Table
 from rich.text import Text
 
 from service.capacity.answer import Answer
+from service.cli.output import printable
 
 _WIDTH_OF_A_FILE = 120
+_NARROWEST = 80
+"""A narrower terminal wraps the table by itself; a figure cut short would be another figure."""
+_COLUMNS: tuple[tuple[str, JustifyMethod], ...] = (
+    ("step", "right"),
+    ("", "left"),
+    ("shown", "right"),
+    ("", "left"),
+    ("how", "left"),
+)
 
 
-def print_answer(answer: Answer) -> None:
-    """Print the summary, the eight steps, and what the reader should know."""
+def print_answer(answer: bytes) -> None:
+    """Print the summary, the eight steps, and what the reader should know. Takes the JSON of an `Answer`."""
     # No markup: keys and formulas hold square brackets.
-    console = Console(
-        width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE, markup=False, highlight=False, emoji=False
-    )
+    console = Console(markup=False, highlight=False, emoji=False)
+    console.width = max(_NARROWEST, console.width) if sys.stdout.isatty() else _WIDTH_OF_A_FILE
     with console.capture() as captured:
-        _print(answer, console)
+        _print(msgspec.convert(_printable_texts(msgspec.json.decode(answer)), Answer), console)
     # Tables fill their last column with blanks, which a terminal would wrap and a diff would show.
     print("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def _printable_texts(value: object) -> object:
+    match value:
+        case str():
+            return printable(value)
+        case list():
+            return [_printable_texts(item) for item in value]
+        case dict():
+            return {key: _printable_texts(item) for key, item in value.items()}
+        case _:
+            return value
 
 
 def _print(answer: Answer, console: Console) -> None:
@@ -44,18 +66,16 @@ def _print(answer: Answer, console: Console) -> None:
     ):
         console.print(f"\n{title}")
         for line in lines:
-            bullet = Table.grid(padding=(0, 1))
+            bullet = Table.grid(Column(), Column(overflow="fold"), padding=(0, 1))
             bullet.add_row("  -", line)
             console.print(bullet)
 
 
 def _ladder(answer: Answer) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("step", justify="right")
-    table.add_column("")
-    table.add_column("shown", justify="right")
-    table.add_column("")
-    table.add_column("how", overflow="fold")
+    for title, justify in _COLUMNS:
+        # Fold, where a table would cut what is too long and end it in dots.
+        table.add_column(title, justify=justify, overflow="fold")
     for rung in answer.ladder:
         certainty = "" if rung.certainty == "exact" else rung.certainty
         table.add_row(str(rung.step), rung.name.replace("_", " "), rung.shown, certainty, rung.formula)

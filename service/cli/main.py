@@ -1,50 +1,77 @@
-"""`headcount`: reads the command line, runs one command, and turns every expected error into one line."""
+"""`headcount`: reads the command line, runs one command, and turns every expected error into lines that say it."""
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import version
+from io import TextIOWrapper
+from typing import TYPE_CHECKING, NoReturn
 
 from service.cli import plan_command, server_commands
-from service.errors import HeadcountError, InvalidParameters, Refused
+from service.cli.output import drop_output, lines_of, printable, whole_output
+from service.errors import HeadcountError, SetUpError
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 FAILED = 1
 REFUSED = 2
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors repeat arguments without obeying them, and whose help says when it can't be written."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
+    def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
+        if file is sys.stdout:
+            with whole_output():
+                print(message, end="")
+        else:
+            super()._print_message(message, file)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0, 1 for a fault of the set-up, 2 for a question refused."""
-    parsed = _parser().parse_args(arguments)
     try:
+        _open_output()
+        parsed = _parser().parse_args(arguments)
         status: int = parsed.run(parsed)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has gone (`| head`); what is left in the buffer can't be written at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        with whole_output():
+            return status
+    except BrokenPipeError:  # the reader has gone
+        drop_output()
         return FAILED
     except KeyboardInterrupt:
         return FAILED
-    except (Refused, InvalidParameters) as error:
-        _complain(error)
-        return REFUSED
-    except HeadcountError as error:
+    except SetUpError as error:
         _complain(error)
         return FAILED
-    return status
+    except HeadcountError as error:
+        _complain(error)
+        return REFUSED
+
+
+def _open_output() -> None:
+    if sys.stdout is None:
+        raise SetUpError("standard output is closed")
+    if isinstance(sys.stdout, TextIOWrapper):
+        # Formulas and sources hold more than ASCII, which is all that some terminals are set to.
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _complain(error: HeadcountError) -> None:
-    if isinstance(error, Refused):
-        for fault in error.faults:
-            where = fault.pointer.removeprefix("/").replace("/", ".")
-            print(f"headcount: {where + ': ' if where else ''}{fault.detail}", file=sys.stderr)
-    else:
-        print(f"headcount: {error}", file=sys.stderr)
+    if sys.stderr is None:  # print() would take standard output instead
+        return
+    with suppress(OSError):
+        for line in lines_of(error):
+            print(f"headcount: {line}", file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = _Parser(
         prog="headcount", description="How many concurrent users fit on this GPU, and why?"
     )
     parser.add_argument("--version", action="version", version=f"headcount {version('headcount')}")

@@ -1,37 +1,43 @@
-"""`headcount plan`: one question, answered in this process from the bundled catalog, or by a server."""
+"""`headcount plan`: one question, answered in this process from the bundled catalog, or by a server.
+
+What asks a server is imported when one is asked: it takes longer to import than a plan to make.
+"""
 
 import argparse
 import sys
+import textwrap
 from pathlib import Path
+from typing import Any
 
-import httpx
 import msgspec
 
-from service.api.problem_types import Problem
-from service.capacity.answer import Answer
 from service.catalog.bundled import bundled_catalog
 from service.catalog.planning import estimate
 from service.cli.ladder_table import print_answer
-from service.errors import InvalidParameters, SetUpError
+from service.cli.output import lines_of, whole_output
+from service.errors import InvalidDocument, InvalidParameters, MalformedJson, SetUpError
 from service.readers import strict_json
 from service.readers.flat_question import LEVERS, question_of
-from service.readers.question import AskedQuestion, AskedWorkload, WorkloadFile
+from service.readers.question import MOST, MOST_TOKENS, AskedLevers, AskedQuestion, AskedWorkload, WorkloadFile
 
-_ANSWER_WITHIN = 30.0
+_WIDTH_OF_HELP = 100
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the parser."""
+    levers = _levers()
     parser = commands.add_parser(
         "plan",
         help="answer one question, without a server or a database",
         description="Answer one question from the bundled catalog, or by a server with --server.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=_explained(levers),
     )
-    parser.add_argument("model", metavar="MODEL", help="a model's key, for example meta-llama/Llama-3.1-8B-Instruct")
-    parser.add_argument("gpu", metavar="GPU", help="a GPU's key, for example h100-sxm-80gb")
+    parser.add_argument("model", metavar="MODEL", help="a key, such as meta-llama/Llama-3.1-8B-Instruct")
+    parser.add_argument("gpu", metavar="GPU", help="a key, such as h100-sxm-80gb")
     parser.add_argument("--engine", help="an engine's key; generic when left out")
     parser.add_argument("--max-model-len", metavar="N", help="the window in tokens; the model's limit when left out")
-    parser.add_argument("--kv-cache-dtype", metavar="DTYPE", help="auto, bf16, fp16, fp32 or fp8")
+    parser.add_argument("--kv-cache-dtype", metavar="DTYPE", help=_values(levers["kv_cache_dtype"]))
     lengths = parser.add_mutually_exclusive_group()
     lengths.add_argument("--mean-tokens", metavar="N", help="a workload in which every request holds N tokens")
     lengths.add_argument("--workload", metavar="FILE", type=Path, help="a workload as JSON, as in POST /v1/plans")
@@ -40,7 +46,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         metavar="LEVER=VALUE",
         action="append",
         default=[],
-        help=f"set a lever; may come more than once. Levers: {', '.join(LEVERS)}",
+        help="set a lever of those below; may come more than once",
     )
     parser.add_argument("--json", action="store_true", help="print what POST /v1/estimates returns")
     parser.add_argument("--server", metavar="URL", help="ask this server instead of the bundled catalog")
@@ -51,14 +57,56 @@ def run(arguments: argparse.Namespace) -> int:
     """Answer and print."""
     question = _question(arguments)
     server = arguments.server
-    answer = estimate(question, bundled_catalog()) if server is None else _ask(server, question)
-    if arguments.json:
-        sys.stdout.buffer.write(answer)
-        if sys.stdout.isatty():
-            print()
-    else:
-        print_answer(msgspec.json.decode(answer, type=Answer))
+    answer = estimate(question, bundled_catalog()) if server is None else _answer_of(server, question)
+    with whole_output():
+        if arguments.json:
+            sys.stdout.buffer.write(answer)
+            if sys.stdout.isatty():
+                print()
+        else:
+            print_answer(answer)
     return 0
+
+
+def _answer_of(server: str, question: AskedQuestion) -> bytes:
+    from service.cli.asking import ask  # noqa: PLC0415 - see above
+
+    return ask(server, question)
+
+
+def _levers() -> dict[str, Any]:
+    _, components = msgspec.json.schema_components([AskedLevers])
+    levers: dict[str, Any] = components[AskedLevers.__name__]["properties"]
+    return levers
+
+
+def _explained(levers: dict[str, Any]) -> str:
+    """One paragraph for each lever: what it does, and which values it takes."""
+    column = max(len(name) for name in levers) + 4
+    paragraphs = [
+        textwrap.fill(
+            f"{lever.get('description', '')} [{_values(lever)}]".lstrip(),
+            width=_WIDTH_OF_HELP,
+            initial_indent=f"  {name}".ljust(column),
+            subsequent_indent=" " * column,
+            break_on_hyphens=False,
+        )
+        for name, lever in levers.items()
+    ]
+    return "\n".join(["levers:", *paragraphs])
+
+
+def _values(lever: dict[str, Any]) -> str:
+    branches = [branch for branch in lever["anyOf"] if branch.get("type") != "null"]
+    choices = [str(choice) for branch in branches for choice in branch.get("enum", ())]
+    if choices:
+        return f"{', '.join(choices[:-1])} or {choices[-1]}"
+    (number,) = branches
+    kind = "a whole number" if number["type"] == "integer" else "a number"
+    least = f"above {number['exclusiveMinimum']}" if "exclusiveMinimum" in number else f"from {number['minimum']}"
+    most = number["maximum"]
+    # Bounds of what every JSON reader keeps say nothing about the lever.
+    return f"{kind} {least}" + ("" if most in {MOST, MOST_TOKENS} else f" up to {most}")
 
 
 def _question(arguments: argparse.Namespace) -> AskedQuestion:
@@ -67,12 +115,19 @@ def _question(arguments: argparse.Namespace) -> AskedQuestion:
     for setting in arguments.set:
         name, equals, value = setting.partition("=")
         name = name.replace("-", "_")
-        if not equals or name not in LEVERS:
-            raise InvalidParameters(("--set", f"{setting!r} is not LEVER=VALUE; levers: {', '.join(LEVERS)}"))
+        if not equals:
+            raise InvalidParameters(("--set", f"{setting!r} is not LEVER=VALUE"))
+        if name not in LEVERS:
+            raise InvalidParameters(("--set", f"there is no lever {name!r}; levers: {', '.join(LEVERS)}"))
         if texts.get(name) is not None:
             raise InvalidParameters((name, "comes twice; write it once"))
         texts[name] = value
-    question = question_of({name: text for name, text in texts.items() if text is not None})
+    given = {name: text for name, text in texts.items() if text is not None}
+    for name, text in given.items():
+        # Python keeps bytes of the command line that are no text as halves of surrogate pairs.
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise InvalidParameters((name, "is not text in this terminal's encoding"))
+    question = question_of(given)
     if arguments.workload is None:
         return question
     return msgspec.structs.replace(question, workload=_workload(arguments.workload))
@@ -83,24 +138,15 @@ def _workload(file: Path) -> AskedWorkload:
         body = file.read_bytes()
     except OSError as error:
         raise SetUpError(f"{file} can't be read: {error.strerror}") from error
-    # Checked as the field of a question that it is, so that faults point where the API would point.
-    return strict_json.decode(b'{"workload":%b}' % body, WorkloadFile).workload
-
-
-def _ask(server: str, question: AskedQuestion) -> bytes:
     try:
-        response = httpx.post(
-            f"{server.rstrip('/')}/v1/estimates",
-            content=msgspec.json.encode(question),
-            headers={"Content-Type": "application/json"},
-            timeout=_ANSWER_WITHIN,
-        )
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise SetUpError(f"{server} does not answer: {error}") from error
-    if response.status_code == httpx.codes.OK:
-        return response.content
+        # By itself first: lines and columns are the file's, and it can't end the field that it is put into below.
+        strict_json.read(body)
+    except MalformedJson as error:
+        inside = "workload." if error.fault.pointer else ""
+        lines = [inside + line for line in lines_of(error)]
+        raise InvalidParameters(*((str(file), line) for line in lines)) from error
     try:
-        problem = msgspec.json.decode(response.content, type=Problem)
-    except msgspec.DecodeError:
-        raise SetUpError(f"{server} answered {response.status_code}, and not as a Headcount does") from None
-    raise SetUpError(f"{server} answered {problem.status}: {problem.detail}")
+        # As the field of a question that it is, so that faults point where the API would point.
+        return strict_json.decode(b'{"workload":%b}' % body, WorkloadFile).workload
+    except InvalidDocument as error:
+        raise InvalidParameters(*((str(file), line) for line in lines_of(error))) from error

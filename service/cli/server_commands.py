@@ -50,6 +50,7 @@ def _workers(text: str) -> int:
 
 
 def _between(least: int, most: int, text: str) -> int:
-    if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} to {most}")
+    # The length first: Python refuses to read a number of thousands of digits, in words of its own.
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(most)) and least <= int(text) <= most):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number from {least} to {most}")
     return int(text)

@@ -20,6 +20,7 @@ from uvicorn.supervisors import Multiprocess
 
 from service.api.examples import EXAMPLE_QUESTION
 from service.app import application
+from service.cli.output import whole_output
 from service.errors import SetUpError
 from service.settings import read_settings
 from service.store.embedded import data_folder, embedded_postgresql
@@ -122,8 +123,9 @@ def _database(*, check: bool) -> Iterator[str]:
 
 
 def _migrate_and_tell(url: str) -> None:
-    for line in migrate(url) or ["database: schema and catalog are this release's"]:
-        print(line, flush=True)
+    with whole_output():
+        for line in migrate(url) or ["database: schema and catalog are this release's"]:
+            print(line)
 
 
 def _listener(host: str, port: int) -> socket.socket:
@@ -148,7 +150,7 @@ def _address(host: str, port: int) -> str:
 
 def _greet_when_up(address: str) -> None:
     """Wait for the first answer, whichever process gives it, and say how to ask."""
-    with suppress(httpx.HTTPError):
+    with suppress(httpx.HTTPError, OSError):
         # The socket listens already: the request waits until a worker takes it.
         httpx.get(f"{address}/livez", timeout=_UP_WITHIN).raise_for_status()
         question = shlex.quote(json.dumps(EXAMPLE_QUESTION))

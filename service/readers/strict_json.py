@@ -56,7 +56,7 @@ def read(body: bytes) -> object:
     Raises `MalformedJson` for duplicate keys, NaN, infinity, U+0000, lone surrogates, and what isn't JSON at all.
     """
     if not body.strip():
-        raise MalformedJson(Fault("", "the body is empty; send one JSON document"))
+        raise MalformedJson(Fault("", "empty: send one JSON document"))
     found = False
 
     def pairs(items: list[tuple[str, object]]) -> object:
@@ -78,12 +78,12 @@ def read(body: bytes) -> object:
         text = body.decode("utf-8")
         tree = json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
     except UnicodeDecodeError as error:
-        raise MalformedJson(Fault("", f"the body is not UTF-8 (byte {error.start})")) from error
+        raise MalformedJson(Fault("", f"not UTF-8 (byte {error.start})")) from error
     except json.JSONDecodeError as error:
         detail = f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
         raise MalformedJson(Fault("", detail)) from error
     except RecursionError as error:
-        raise MalformedJson(Fault("", "the document is nested too deeply")) from error
+        raise MalformedJson(Fault("", "nested too deeply")) from error
     except ValueError as error:  # the standard library refuses integers of more than 4,300 digits
         raise MalformedJson(Fault("", "a number has too many digits")) from error
     if found or "\\u" in text:
