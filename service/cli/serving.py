@@ -40,10 +40,7 @@ _LOGGING = {
 
 def serve(arguments: argparse.Namespace) -> int:
     """Serve until interrupted; the server stops first, then PostgreSQL."""
-    signal.signal(signal.SIGTERM, _exit)
-    # A closed terminal asks to stop as well, and so does Ctrl-C where a shell started this with it ignored.
-    signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _stop_in_order_on_signals()
     listener = _listener(arguments.host, arguments.port)
     with listener, _database(check=True) as url:
         # Worker processes make their application from the environment.
@@ -99,6 +96,7 @@ def _end_after(parent: multiprocessing.process.BaseProcess) -> None:
 
 def run_migrations() -> int:
     """Migrate and say what was done."""
+    _stop_in_order_on_signals()
     with _database(check=False):
         return 0
 
@@ -161,6 +159,15 @@ def _greet_when_up(address: str) -> None:
         )
 
 
-def _exit(_: int, __: FrameType | None) -> None:
-    # SystemExit, not the default: PostgreSQL is stopped on the way out.
-    sys.exit(0)
+def _stop_in_order_on_signals() -> None:
+    """Turn the signals that ask to stop into exceptions: PostgreSQL is stopped on the way out.
+
+    A closed terminal asks to stop as well, and so does Ctrl-C where a shell started this with it ignored.
+    """
+    signal.signal(signal.SIGTERM, _exit)
+    signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _exit(number: int, _: FrameType | None) -> None:
+    sys.exit(128 + number)

@@ -7,19 +7,26 @@
     ... and stop it cleanly at the end
 
 embedded_files.py has what is kept on disk, embedded_server.py the processes, embedded_programs.py where PostgreSQL
-comes from, embedded_user.py whom it runs as. Whatever stands in the way is a SetUpError: one readable line.
+comes from, embedded_user.py whom it runs as, embedded_trust.py what root may open, embedded_signals.py when Ctrl-C may
+come. Whatever stands in the way is a SetUpError: one readable line.
 """
 
+import errno
 import fcntl
 import os
+import time
+import unicodedata
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
+
+import psutil
 
 from service.errors import SetUpError
 from service.store.embedded_files import (
     PORT,
+    full_disk,
     has_cluster,
     make_cluster,
     make_data_folder,
@@ -28,7 +35,15 @@ from service.store.embedded_files import (
 )
 from service.store.embedded_programs import programs
 from service.store.embedded_server import Cluster, Server, find, start
+from service.store.embedded_signals import signals_held_back
+from service.store.embedded_trust import open_file
 from service.store.embedded_user import ServerUser, server_user
+
+# A Headcount that has the lock writes its number at once; the machine may be busy.
+_NUMBER_SECONDS = 1.0
+# Controls, and the two separators that break a line as well.
+_UNREADABLE = frozenset({"Cc", "Zl", "Zp"})
+_ANOTHER = "set HEADCOUNT_DATA to a folder that Headcount can write to"
 
 
 def data_folder(environment: Mapping[str, str]) -> Path:
@@ -53,53 +68,95 @@ def embedded_postgresql(folder: Path, *, options: Mapping[str, str] | None = Non
     `options` are settings of PostgreSQL, and go before Headcount's. Meanwhile this process has no PG* variables: libpq
     would mix a PGHOSTADDR or PGOPTIONS that is meant for another server into every connection to this one.
     """
-    with _os_errors_as_one_line(folder):
-        folder = folder.expanduser().resolve()
+    with _one_line(folder):
+        folder = _resolved(folder)
         user = server_user(folder)
         make_data_folder(folder, user)
-    with _locked(folder), _without_libpq_variables():
-        with _os_errors_as_one_line(folder):
-            server = _find_or_start(folder, user, options or {})
+    with _locked(folder, user), _without_libpq_variables():
+        cluster: Cluster | None = None
+        servers: list[Server] = []
         try:
-            server.make_database()
-            yield f"postgresql+psycopg://headcount@/headcount?host={quote(str(server.sockets), safe='')}&port={PORT}"
+            with _one_line(folder):
+                with signals_held_back():
+                    cluster = Cluster(folder, user, socket_folder(folder, user))
+                _find_or_start(cluster, options or {}, servers).make_database()
+            yield f"postgresql+psycopg://headcount@/headcount?host={quote(str(cluster.sockets), safe='')}&port={PORT}"
         finally:
-            server.stop()
-            remove_short_socket_folder(folder)
+            # A second Ctrl-C, of somebody who doesn't want to wait, would leave PostgreSQL behind.
+            with signals_held_back():
+                for server in servers:
+                    server.stop()
+                if cluster:
+                    remove_short_socket_folder(folder, cluster.sockets)
 
 
-def _find_or_start(folder: Path, user: ServerUser | None, options: Mapping[str, str]) -> Server:
-    cluster = Cluster(folder, user, socket_folder(folder, user))
-    is_made = has_cluster(folder)
+def _find_or_start(cluster: Cluster, options: Mapping[str, str], servers: list[Server]) -> Server:
+    """Return the server that answers; it and any that didn't come to that are in `servers`."""
+    is_made = has_cluster(cluster.folder, cluster.user)
     if is_made and (server := find(cluster)):
+        servers.append(server)
         return server
-    binaries = programs(folder, user)
+    binaries = programs(cluster.folder, cluster.user)
     if not is_made:
         # Tests turn fsync off; flushing a new cluster would be their slowest part.
-        make_cluster(folder, user, binaries, durable=options.get("fsync") != "off")
-    return start(cluster, binaries, options)
+        make_cluster(cluster.folder, cluster.user, binaries, durable=options.get("fsync") != "off")
+    return start(cluster, binaries, options, servers)
+
+
+def _resolved(folder: Path) -> Path:
+    """Return the folder's path without links, refusing a name that PostgreSQL or a DSN can't have."""
+    try:
+        folder = folder.expanduser()
+        # Pythons differ in what a loop of links resolves to; here it is an OSError.
+        with suppress(FileNotFoundError):
+            folder.stat()
+        folder = folder.resolve()
+        text = os.fsencode(folder).decode()
+    except UnicodeError:
+        raise SetUpError(f"the path of the data folder {_shown(folder)} isn't UTF-8: {_ANOTHER}") from None
+    except (ValueError, RuntimeError) as error:
+        raise SetUpError(f"the data folder {_shown(folder)} can't be used: {error}; {_ANOTHER}") from error
+    if any(unicodedata.category(character) in _UNREADABLE for character in text):
+        raise SetUpError(f"the path of the data folder {_shown(folder)} has a control character in it: {_ANOTHER}")
+    return folder
+
+
+def _shown(folder: Path) -> str:
+    """Return the path as one line, with ends of lines and bytes that aren't UTF-8 escaped."""
+    return str(folder) if str(folder).isprintable() else repr(str(folder))
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _locked(folder: Path, user: ServerUser | None) -> Iterator[None]:
     """Hold the folder's lock. It goes with the open file, so it ends with the process, however that ends."""
-    with _os_errors_as_one_line(folder):
-        file = (folder / "headcount.lock").open("a+")
-    with file:
-        with _os_errors_as_one_line(folder):
+    with _one_line(folder):
+        descriptor = open_file(folder / "headcount.lock", os.O_RDWR | os.O_CREAT, user)
+    try:
+        with _one_line(folder):
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                file.seek(0)
-                holder = file.read().strip() or "unknown"
                 raise SetUpError(
-                    f"the data folder {folder} is in use by another Headcount (process {holder}): "
+                    f"the data folder {folder} is in use by another Headcount{_holder(descriptor)}: "
                     f"stop that one, or set HEADCOUNT_DATA to another folder"
                 ) from None
-            file.truncate(0)
-            file.write(f"{os.getpid()}\n")
-            file.flush()
+            # In this order, so that at no moment there is no number.
+            os.ftruncate(descriptor, os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0))
         yield
+    finally:
+        os.close(descriptor)
+
+
+def _holder(descriptor: int) -> str:
+    """Name the process that has the lock, if it tells: there is an earlier one's number until it has written its."""
+    deadline = time.monotonic() + _NUMBER_SECONDS
+    while True:
+        number = os.pread(descriptor, 20, 0).decode(errors="replace").partition("\n")[0]
+        if number.isdecimal() and psutil.pid_exists(int(number)):
+            return f" (process {number})"
+        if time.monotonic() > deadline:
+            return ""
+        time.sleep(0.02)
 
 
 @contextmanager
@@ -114,12 +171,12 @@ def _without_libpq_variables() -> Iterator[None]:
 
 
 @contextmanager
-def _os_errors_as_one_line(folder: Path) -> Iterator[None]:
+def _one_line(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        why = error.strerror or str(error)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise SetUpError(full_disk(folder, why)) from error
         place = f" ({error.filename})" if error.filename and str(error.filename) != str(folder) else ""
-        raise SetUpError(
-            f"the data folder {folder} can't be used: {error.strerror}{place}; "
-            f"set HEADCOUNT_DATA to a folder that Headcount can write to"
-        ) from error
+        raise SetUpError(f"the data folder {_shown(folder)} can't be used: {why}{place}; {_ANOTHER}") from error

@@ -7,11 +7,12 @@ whose number any process has, and opens the folder of its socket.
 
 import importlib.metadata
 import importlib.util
+import os
 import shutil
-import tempfile
 from pathlib import Path
 
 from service.errors import SetUpError
+from service.store.embedded_trust import opened_folder, unfinished_folder
 from service.store.embedded_user import ServerUser
 
 POSTGRESQL_MAJOR = 18
@@ -38,9 +39,11 @@ def programs(folder: Path, user: ServerUser | None) -> Path:
     copy = folder / f"programs-{importlib.metadata.version(_DISTRIBUTION)}"
     if not copy.is_dir():
         _copy(site, copy)
-    for other in folder.glob("programs[.-]*"):
-        if other != copy:
-            shutil.rmtree(other, ignore_errors=True)
+    killed = folder.glob("programs.new-*")
+    # Nothing that just has such a name.
+    others = (tree.parent for tree in folder.glob(f"programs-*/{_PACKAGE}") if tree.parent != copy)
+    for leftover in (*killed, *others):
+        shutil.rmtree(leftover, ignore_errors=True)
     return copy / _TREE / "bin"
 
 
@@ -70,12 +73,18 @@ def _copy(site: Path, copy: Path) -> None:
         *(path for path in (tree / "share").rglob("*") if path.is_file()),
         *_libraries(site),
     ]
-    new = Path(tempfile.mkdtemp(prefix="programs.new-", dir=copy.parent))
-    for source in needed:
-        target = new / source.relative_to(site)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
-        target.chmod(0o755 if source.stat().st_mode & 0o100 else 0o644)
-    for made in (new, *(path for path in new.rglob("*") if path.is_dir())):
-        made.chmod(0o755)
-    new.rename(copy)
+    places = {source.relative_to(site): source for source in needed}
+    folders = {folder for place in places for folder in place.parents} - {Path()}
+    with unfinished_folder("programs.new-", copy.parent) as new:
+        # By descriptor: where the data folder is the server's user's, that one could put a link in the copy's place.
+        with opened_folder(new, os.geteuid()) as top:
+            for folder in sorted(folders):
+                os.mkdir(folder, dir_fd=top)
+                os.chmod(folder, 0o755, dir_fd=top)  # noqa: S103 -- programs and libraries, for the server's user
+            for place, source in places.items():
+                target = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, dir_fd=top)
+                with os.fdopen(target, "wb") as written, source.open("rb") as read:
+                    shutil.copyfileobj(read, written)
+                    os.fchmod(target, 0o755 if source.stat().st_mode & 0o100 else 0o644)
+            os.fchmod(top, 0o755)
+        new.rename(copy)

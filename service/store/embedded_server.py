@@ -4,6 +4,7 @@ A number in `postmaster.pid` proves nothing: after a crash it may be any process
 process counts as this cluster's only if it is a `postgres` that works in it. No other process is ever signalled.
 """
 
+import os
 import signal
 import subprocess
 import time
@@ -16,14 +17,23 @@ import psutil
 import psycopg
 
 from service.errors import SetUpError
-from service.store.embedded_files import PORT, SUPERUSER
-from service.store.embedded_user import ServerUser, last_words, spawn
+from service.store.embedded_files import (
+    PORT,
+    SUPERUSER,
+    clear_sockets,
+    failure,
+    log_from,
+    log_size_after_rotation,
+    log_to_write,
+)
+from service.store.embedded_signals import signals_held_back
+from service.store.embedded_trust import opened_folder, read_file
+from service.store.embedded_user import ServerUser, last_words, spawn, uid_of
 
 # Recovery after a crash reads at most max_wal_size: seconds on any disk.
 START_SECONDS = 120.0
 STOP_SECONDS = 60.0
 _POLL_SECONDS = 0.02
-_LOG_BYTES = 1024 * 1024
 
 _SETTINGS = {
     "listen_addresses": "",
@@ -39,43 +49,6 @@ _SETTINGS = {
     # A line every five minutes that nobody reads.
     "log_checkpoints": "off",
 }
-
-
-@dataclass(frozen=True)
-class Server:
-    """A server that answers: its first process, our child unless it was left behind, and its socket's folder."""
-
-    postmaster: psutil.Process
-    child: subprocess.Popen[bytes] | None
-    sockets: Path
-
-    def make_database(self) -> None:
-        """Make the role and the database `headcount`, or what an earlier kill left to make of the two.
-
-        The role owns the database and isn't a superuser, who could read and write the machine's files.
-        """
-        try:
-            with _connect(self.sockets) as connection:
-                if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = 'headcount'").fetchone():
-                    connection.execute("CREATE ROLE headcount LOGIN")
-                if not connection.execute("SELECT 1 FROM pg_database WHERE datname = 'headcount'").fetchone():
-                    connection.execute("CREATE DATABASE headcount OWNER headcount")
-        except psycopg.Error as error:
-            raise SetUpError(f"PostgreSQL can't make the database headcount: {last_words(str(error))}") from error
-
-    def stop(self) -> None:
-        """End all sessions and write everything (SIGINT); if that hangs, end at once (SIGQUIT) and leave a recovery."""
-        for number in (signal.SIGINT, signal.SIGQUIT):
-            with suppress(psutil.NoSuchProcess):
-                self.postmaster.send_signal(number)
-            deadline = time.monotonic() + STOP_SECONDS
-            while _is_alive(self.postmaster) and time.monotonic() < deadline:
-                time.sleep(_POLL_SECONDS)
-            if not _is_alive(self.postmaster):
-                if self.child:
-                    self.child.wait()
-                return
-        raise SetUpError(f"PostgreSQL (process {self.postmaster.pid}) doesn't stop; what was committed is safe")
 
 
 @dataclass(frozen=True)
@@ -97,6 +70,44 @@ class Cluster:
         return self.folder / "postgresql.log"
 
 
+@dataclass(frozen=True)
+class Server:
+    """A server: its first process, which is our child unless it was left behind, and its cluster."""
+
+    postmaster: psutil.Process
+    child: subprocess.Popen[bytes] | None
+    cluster: Cluster
+
+    def make_database(self) -> None:
+        """Make the role and the database `headcount`, or what an earlier kill left to make of the two.
+
+        The role owns the database and isn't a superuser, who could read and write the machine's files.
+        """
+        try:
+            with _connect(self.cluster.sockets) as connection:
+                if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = 'headcount'").fetchone():
+                    connection.execute("CREATE ROLE headcount LOGIN")
+                if not connection.execute("SELECT 1 FROM pg_database WHERE datname = 'headcount'").fetchone():
+                    connection.execute("CREATE DATABASE headcount OWNER headcount")
+        except psycopg.Error as error:
+            words = last_words(str(error))
+            raise failure(self.cluster.folder, f"PostgreSQL can't make the database headcount: {words}") from error
+
+    def stop(self) -> None:
+        """End all sessions and write everything (SIGINT); if that hangs, end at once (SIGQUIT) and leave a recovery."""
+        for number in (signal.SIGINT, signal.SIGQUIT):
+            with suppress(psutil.NoSuchProcess):
+                self.postmaster.send_signal(number)
+            deadline = time.monotonic() + STOP_SECONDS
+            while _is_alive(self.postmaster) and time.monotonic() < deadline:
+                time.sleep(_POLL_SECONDS)
+            if not _is_alive(self.postmaster):
+                if self.child:
+                    self.child.wait()
+                return
+        raise SetUpError(f"PostgreSQL (process {self.postmaster.pid}) doesn't stop; what was committed is safe")
+
+
 def find(cluster: Cluster) -> Server | None:
     """Return the server that a killed Headcount left behind, waiting for it if it is just coming up or going down."""
     deadline = time.monotonic() + START_SECONDS
@@ -109,50 +120,47 @@ def find(cluster: Cluster) -> Server | None:
             )
         time.sleep(_POLL_SECONDS)
         postmaster = _answering_if_ready(cluster)
-    return Server(postmaster, None, cluster.sockets) if postmaster else None
+    return Server(postmaster, None, cluster) if postmaster else None
 
 
-def start(cluster: Cluster, binaries: Path, options: Mapping[str, str]) -> Server:
+def start(cluster: Cluster, binaries: Path, options: Mapping[str, str], started: list[Server]) -> Server:
     """Start a server on a cluster that has none and return it when it answers: after recovery, if there was a crash.
 
-    `binaries` is the folder of the program; `options` are settings that go before ours.
+    `binaries` is the folder of the program; `options` are settings that go before ours. Every server goes to `started`
+    in the moment that there is one, so that whoever stops those leaves none, whatever ends the wait.
     """
     _clear(cluster)
     command = _command(cluster, binaries, options)
     deadline = time.monotonic() + START_SECONDS
     while True:
-        said_before = _log_size_after_rotation(cluster.log)
-        if server := _launch(cluster, command, deadline):
+        said_before = log_size_after_rotation(cluster.log, cluster.user)
+        if server := _launch(cluster, command, deadline, started):
             return server
-        words = last_words(cluster.log.read_bytes()[said_before:].decode(errors="replace"))
+        words = last_words(log_from(cluster.log, cluster.user, said_before))
         # Sessions of a killed server take a moment to notice that it is gone, and hold its memory until then.
         if "pre-existing shared memory block" not in words or time.monotonic() > deadline:
-            raise SetUpError(f"PostgreSQL doesn't start on {cluster.folder}: {words} (its log is {cluster.log})")
+            raise failure(
+                cluster.folder, f"PostgreSQL doesn't start on {cluster.folder}: {words} (its log is {cluster.log})"
+            )
         time.sleep(10 * _POLL_SECONDS)
 
 
-def _launch(cluster: Cluster, command: list[str], deadline: float) -> Server | None:
+def _launch(cluster: Cluster, command: list[str], deadline: float, started: list[Server]) -> Server | None:
     """Start the server once and wait until it answers; None if it ended instead."""
-    with cluster.log.open("ab") as output:
+    with log_to_write(cluster.log, cluster.user) as output, signals_held_back():
         child = spawn(command, cluster.user, output)
-    try:
-        while child.poll() is None and time.monotonic() < deadline:
-            if postmaster := _answering_if_ready(cluster):
-                return Server(postmaster, child, cluster.sockets)
-            time.sleep(_POLL_SECONDS)
-    except BaseException:
-        # Ctrl-C included: the terminal interrupts Headcount, not the server.
-        _stop_child(cluster, child)
-        raise
-    if child.poll() is not None:
-        return None
-    _stop_child(cluster, child)
-    raise SetUpError(f"PostgreSQL isn't ready on {cluster.folder} in {START_SECONDS:.0f} s (its log is {cluster.log})")
-
-
-def _stop_child(cluster: Cluster, child: subprocess.Popen[bytes]) -> None:
-    if child.poll() is None:
-        Server(psutil.Process(child.pid), child, cluster.sockets).stop()
+        server = Server(psutil.Process(child.pid), child, cluster)
+        started.append(server)
+    while child.poll() is None:
+        if _answering_if_ready(cluster):
+            return server
+        if time.monotonic() > deadline:
+            raise failure(
+                cluster.folder,
+                f"PostgreSQL isn't ready on {cluster.folder} in {START_SECONDS:.0f} s (its log is {cluster.log})",
+            )
+        time.sleep(_POLL_SECONDS)
+    return None
 
 
 def _command(cluster: Cluster, binaries: Path, options: Mapping[str, str]) -> list[str]:
@@ -179,6 +187,11 @@ def _answering(cluster: Cluster) -> psutil.Process | None:
             postmaster = psutil.Process(session).parent()
     except psycopg.OperationalError:
         return None
+    except psutil.NoSuchProcess:
+        postmaster = None
+    # What a server says of itself may be a lie, and it is a process that root would end.
+    if postmaster is None or postmaster.uids().real != uid_of(cluster.user):
+        raise SetUpError(f"whatever answers in {cluster.sockets} isn't a PostgreSQL that Headcount started: end it")
     if not Path(data).is_dir() or not cluster.data.samefile(data):
         raise SetUpError(f"the PostgreSQL that answers in {cluster.sockets} runs on {data}, not on {cluster.data}")
     return postmaster
@@ -193,9 +206,10 @@ def _answering_if_ready(cluster: Cluster) -> psutil.Process | None:
 def _pid_file(cluster: Cluster) -> list[str]:
     """Read postmaster.pid: the process (below 0 for a single-user server) first, the state of the server last."""
     try:
-        return [line.strip() for line in (cluster.data / "postmaster.pid").read_text(errors="replace").splitlines()]
+        lines = read_file(cluster.data / "postmaster.pid", cluster.user).splitlines()
     except FileNotFoundError:
         return []
+    return [line.strip() for line in lines]
 
 
 def _named_process(cluster: Cluster) -> psutil.Process | None:
@@ -228,20 +242,12 @@ def _clear(cluster: Cluster) -> None:
 
     A number that no process has is left to PostgreSQL, which then looks for sessions that still hold its memory.
     """
-    pid_file = cluster.data / "postmaster.pid"
+    owner = uid_of(cluster.user)
     if _named_process(cluster) or not (_pid_file(cluster) or [""])[0].lstrip("-").isdigit():
-        pid_file.unlink(missing_ok=True)
+        with opened_folder(cluster.data.resolve(), owner) as descriptor, suppress(FileNotFoundError):
+            os.unlink("postmaster.pid", dir_fd=descriptor)
     # The socket's lock file has the same number in it.
-    for left in cluster.sockets.iterdir():
-        left.unlink()
-
-
-def _log_size_after_rotation(log: Path) -> int:
-    log.touch(mode=0o600)
-    if log.stat().st_size > _LOG_BYTES:
-        log.replace(log.with_name(f"{log.name}.1"))
-        log.touch(mode=0o600)
-    return log.stat().st_size
+    clear_sockets(cluster.sockets, owner)
 
 
 def _is_alive(process: psutil.Process) -> bool:

@@ -4,17 +4,21 @@ PostgreSQL doesn't run as root, so a root Headcount runs it as an unprivileged u
 copied (`embedded_programs.py`) or refused (`embedded_files.py`), never opened: a folder is private for a reason.
 """
 
+import errno
 import os
 import pwd
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from service.errors import SetUpError
+from service.store.embedded_signals import signals_held_back
 
 _OS_USER = "headcount-pg"
 # What useradd ends with when the name is taken: by another Headcount's first start, at the same moment.
@@ -50,9 +54,9 @@ def server_user(folder: Path) -> ServerUser | None:
     """
     if os.geteuid() != 0:
         return None
-    cluster = folder / "postgresql"
-    if cluster.exists() and (owner := cluster.stat()).st_uid != 0:
-        return ServerUser(owner.st_uid, owner.st_gid)
+    with suppress(FileNotFoundError, NotADirectoryError):
+        if (owner := (folder / "postgresql").stat()).st_uid != 0:
+            return ServerUser(owner.st_uid, owner.st_gid)
     try:
         entry = pwd.getpwnam(_OS_USER)
     except KeyError:
@@ -69,11 +73,18 @@ def _make_os_user() -> None:
             f"make a user {_OS_USER}, or run Headcount as another user than root"
         )
     command = [useradd, "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", _OS_USER]
-    status, output = run(command, None)
+    # To the end: an interrupted one would leave /etc/passwd locked.
+    with signals_held_back():
+        status, output = run(command, None)
     if status not in (0, _NAME_TAKEN):
         raise SetUpError(
             f"PostgreSQL doesn't run as root, and the user {_OS_USER} can't be made for it: {last_words(output)}"
         )
+
+
+def uid_of(user: ServerUser | None) -> int:
+    """Return the number of the user that PostgreSQL runs as; None is this process's."""
+    return user.uid if user else os.geteuid()
 
 
 def spawn(command: list[str], user: ServerUser | None, output: int | IO[bytes]) -> subprocess.Popen[bytes]:
@@ -97,14 +108,35 @@ def spawn(command: list[str], user: ServerUser | None, output: int | IO[bytes]) 
 
 
 def run(command: list[str], user: ServerUser | None) -> tuple[int, str]:
-    """Run a program as `spawn` does; return its exit status and all that it printed."""
-    with spawn(command, user, subprocess.PIPE) as process:
+    """Run a program as `spawn` does; return its exit status and all that it printed.
+
+    Interrupted, it is killed with all that it started, and has written its last when this returns.
+    """
+    process: subprocess.Popen[bytes] | None = None
+    try:
+        with signals_held_back():
+            process = spawn(command, user, subprocess.PIPE)
         output, _ = process.communicate()
+    except BaseException:
+        with signals_held_back():
+            if process and process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            if process and process.stdout:
+                with process.stdout as stdout:
+                    # Its end is the end of the last process that can print, not just of the first.
+                    if not stdout.closed:
+                        stdout.read()
+                process.wait()
+        raise
     return process.returncode, output.decode(errors="replace")
 
 
 def last_words(output: str) -> str:
-    """Return the line that says why a program ended: its last complaint, else its last line."""
+    """Return the line that says why a program ended: that the disk is full, else its last complaint or last line.
+
+    A full disk is the first of several complaints, and the last one is about something else.
+    """
     complaints: list[str] = re.findall(r"(?:PANIC|FATAL|ERROR|error): +(.*)", output)
+    full = [complaint for complaint in complaints if os.strerror(errno.ENOSPC) in complaint]
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return (complaints or lines or ["it said nothing"])[-1]
+    return (full or complaints or lines or ["it said nothing"])[-1]

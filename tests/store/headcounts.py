@@ -13,7 +13,7 @@ from tests.servers import FAST, connect, python
 # Starts as the tests' user, because Python may lie where nobody else can read it, and gives root up once all is
 # imported. It prints its DSN or why there is none, and stops when it reads a line.
 _HEADCOUNT = """
-import json, os, sys
+import json, os, signal, sys
 from pathlib import Path
 from service.errors import SetUpError
 from service.store.embedded import embedded_postgresql
@@ -22,6 +22,8 @@ if uid != os.geteuid():
     os.setgroups([])
     os.setgid(gid)
     os.setuid(uid)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started the tests with it ignored
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # as `headcount serve` does
 try:
     with embedded_postgresql(folder, options=options) as dsn:
         print(dsn, flush=True)

@@ -1,6 +1,7 @@
 """What kills leave of the embedded PostgreSQL, and what the next start makes of it: real servers, real signals."""
 
 import os
+import signal
 import subprocess
 import threading
 import time
@@ -14,6 +15,7 @@ import pytest
 from service.errors import SetUpError
 from service.store import embedded_server
 from service.store.embedded import embedded_postgresql
+from service.store.embedded_signals import signals_held_back
 from tests.servers import FAST, connect, throw_away_folder
 from tests.store.headcounts import has_ended, headcount, keep, kept, leave_behind, postmaster_of
 
@@ -54,6 +56,15 @@ def sleeping_as_the_owner_of(folder: Path) -> Iterator[psutil.Process]:
             yield psutil.Process(process.pid)
         finally:
             process.kill()
+
+
+def processes_on(folder: Path) -> list[str]:
+    """List the programs of PostgreSQL that were started on a data folder and still run."""
+    return [
+        process.info["name"]
+        for process in psutil.process_iter(["name", "cmdline"])
+        if process.info["name"] in {"initdb", "postgres"} and str(folder) in " ".join(process.info["cmdline"] or [])
+    ]
 
 
 def write_pid(file: Path, pid: int) -> None:
@@ -174,3 +185,62 @@ def test_a_first_start_that_is_killed_leaves_nothing_half_made(new_folder: Path)
     psutil.wait_procs([initdb], timeout=10)
     with embedded_postgresql(new_folder, options=FAST) as dsn:
         assert kept(dsn) == ["kept"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "headcount.lock",
+        "postgresql.new-*",
+        "postgresql.new-*/PG_VERSION",
+        "postgresql.new-*/global/pg_control",
+        "postgresql",
+        "postgresql.log",
+        "postgresql/postmaster.pid",
+        "run/.s.PGSQL.5432",
+    ],
+)
+def test_a_first_start_that_is_interrupted_leaves_nothing_running_or_half_made(
+    moment: str, number: signal.Signals, new_folder: Path
+) -> None:
+    with headcount(new_folder) as process:
+        while not list(new_folder.glob(moment)):
+            assert process.poll() is None
+            time.sleep(0.001)
+        process.send_signal(number)
+        process.wait(timeout=20)
+    assert processes_on(new_folder) == []
+    assert list(new_folder.glob("postgresql.new-*")) == []
+    assert not (new_folder / "postgresql" / "postmaster.pid").exists()
+    assert not list((new_folder / "run").glob(".*"))
+
+
+def test_an_interrupted_start_with_a_short_socket_leaves_nothing_in_tmp(new_folder: Path) -> None:
+    folder = new_folder.with_name("d" * 100)
+    with headcount(folder) as process:
+        while not list(folder.glob("postgresql.new-*/PG_VERSION")):
+            assert process.poll() is None
+            time.sleep(0.001)
+        short = (folder / "run").readlink()
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=20)
+    assert not short.exists()
+    assert not (folder / "run").is_symlink()
+
+
+def test_signals_held_back_come_at_the_end_and_only_once() -> None:
+    came: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: came.append(number))
+    try:
+        with signals_held_back():
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.01)
+            assert came == []
+        assert came == [signal.SIGTERM]
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.01)
+        assert came == [signal.SIGTERM, signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGTERM, before)
