@@ -12,7 +12,7 @@ from sqlalchemy import make_url
 
 from service.errors import SetUpError
 from service.store.embedded import data_folder, embedded_postgresql
-from service.store.embedded_user import run
+from service.store.embedded.user import run
 from tests.servers import FAST, connect, superuser, throw_away_database, throw_away_folder
 from tests.store.headcounts import has_ended, headcount, keep, kept, postmaster_of
 

@@ -13,9 +13,9 @@ import psutil
 import pytest
 
 from service.errors import SetUpError
-from service.store import embedded_server
 from service.store.embedded import embedded_postgresql
-from service.store.embedded_signals import signals_held_back
+from service.store.embedded import server as embedded_server
+from service.store.embedded.signals import signals_held_back
 from tests.servers import FAST, connect, throw_away_folder
 from tests.store.headcounts import has_ended, headcount, keep, kept, leave_behind, postmaster_of
 

@@ -12,12 +12,12 @@ from typing import Self
 import pytest
 
 from service.errors import SetUpError
-from service.store import embedded_server
 from service.store.embedded import embedded_postgresql
-from service.store.embedded_files import make_data_folder
-from service.store.embedded_server import Cluster, find
-from service.store.embedded_trust import give, open_file
-from service.store.embedded_user import ServerUser
+from service.store.embedded import server as embedded_server
+from service.store.embedded.files import make_data_folder
+from service.store.embedded.server import Cluster, find
+from service.store.embedded.trust import give, open_file
+from service.store.embedded.user import ServerUser
 from tests.servers import FAST, throw_away_folder
 
 NOBODY = pwd.getpwnam("nobody")

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from service.errors import SetUpError
-from service.store.embedded_signals import signals_held_back
-from service.store.embedded_user import ServerUser
+from service.store.embedded.signals import signals_held_back
+from service.store.embedded.user import ServerUser
 
 # The files of ours and PostgreSQL's that are read are a few lines long.
 _MOST_READ = 8192

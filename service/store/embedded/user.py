@@ -1,7 +1,7 @@
 """Whom the embedded PostgreSQL runs as, and how its programs are started.
 
 PostgreSQL doesn't run as root, so a root Headcount runs it as an unprivileged user. What that user can't reach is
-copied (`embedded_programs.py`) or refused (`embedded_files.py`), never opened: a folder is private for a reason.
+copied (`programs.py`) or refused (`files.py`), never opened: a folder is private for a reason.
 """
 
 import errno
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from service.errors import SetUpError
-from service.store.embedded_signals import signals_held_back
+from service.store.embedded.signals import signals_held_back
 
 _OS_USER = "headcount-pg"
 # What useradd ends with when the name is taken: by another Headcount's first start, at the same moment.
@@ -91,7 +91,7 @@ def spawn(command: list[str], user: ServerUser | None, output: int | IO[bytes]) 
     """Start a program with nothing of the caller's: no environment, working folder or terminal.
 
     Its own session keeps the terminal's Ctrl-C away from it: the service drains first and then stops it. The caller's
-    working folder may be one that the user can't enter. LC_ALL keeps messages in English: `embedded.py` reads one.
+    working folder may be one that the user can't enter. LC_ALL keeps messages in English: `postgresql.py` reads one.
     """
     return subprocess.Popen(  # noqa: S603 -- no shell, and every program is named in the store's own modules
         command,

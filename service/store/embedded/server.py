@@ -17,7 +17,7 @@ import psutil
 import psycopg
 
 from service.errors import SetUpError
-from service.store.embedded_files import (
+from service.store.embedded.files import (
     PORT,
     SUPERUSER,
     clear_sockets,
@@ -26,9 +26,9 @@ from service.store.embedded_files import (
     log_size_after_rotation,
     log_to_write,
 )
-from service.store.embedded_signals import signals_held_back
-from service.store.embedded_trust import opened_folder, read_file
-from service.store.embedded_user import ServerUser, last_words, spawn, uid_of
+from service.store.embedded.signals import signals_held_back
+from service.store.embedded.trust import opened_folder, read_file
+from service.store.embedded.user import ServerUser, last_words, spawn, uid_of
 
 # Recovery after a crash reads at most max_wal_size: seconds on any disk.
 START_SECONDS = 120.0

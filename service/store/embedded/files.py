@@ -1,13 +1,13 @@
 """What the embedded PostgreSQL keeps in the data folder, and who can reach it.
 
-    headcount.lock       locked while a Headcount uses the folder (embedded.py)
+    headcount.lock       locked while a Headcount uses the folder (postgresql.py)
     postgresql/          the cluster: mode 0700, of the server's user
     postgresql.log       what the server says; the one before it is postgresql.log.1
-    programs-<version>/  only where the installed programs can't be reached (embedded_programs.py)
+    programs-<version>/  only where the installed programs can't be reached (programs.py)
     run/                 the socket's folder: mode 0700, of the server's user; or a link to it
 
 Only folders made here get a mode. `make_data_folder` apart, everything is called while the lock is held. OSErrors pass
-through: embedded.py turns them into one readable line. How files are opened, and why so, is in embedded_trust.py.
+through: postgresql.py turns them into one readable line. How files are opened, and why so, is in trust.py.
 """
 
 import os
@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import IO
 
 from service.errors import SetUpError
-from service.store.embedded_programs import POSTGRESQL_MAJOR
-from service.store.embedded_signals import signals_held_back
-from service.store.embedded_trust import (
+from service.store.embedded.programs import POSTGRESQL_MAJOR
+from service.store.embedded.signals import signals_held_back
+from service.store.embedded.trust import (
     give,
     make_trusted,
     open_file,
@@ -30,7 +30,7 @@ from service.store.embedded_trust import (
     refuse_untrusted,
     unfinished_folder,
 )
-from service.store.embedded_user import ServerUser, last_words, run, uid_of
+from service.store.embedded.user import ServerUser, last_words, run, uid_of
 
 SUPERUSER = "postgres"
 PORT = 5432
