@@ -7,7 +7,7 @@ any cost c is `sum over requests, steps of c(P + g) / sum of O`. All sums here a
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Literal
 
@@ -19,6 +19,9 @@ from service.capacity.errors import Fault, Refused
 from service.capacity.prefix_sums import PrefixSums, Ramp, over_pairs
 
 Tokens = NDArray[np.int64]
+
+Cost = Callable[[Tokens], NDArray[np.int64]]
+"""Blocks that one request takes, for each of these numbers of held tokens."""
 
 
 class Mean(msgspec.Struct, frozen=True, tag_field="kind", tag="mean", kw_only=True):
@@ -74,30 +77,32 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     confidence: Literal["high", "medium", "low"]
 
 
-def held(workload: Workload, *, window: int, block_size: int) -> Held:
+def held(workload: Workload, *, window: int, cost: Cost) -> Held:
     """Work out what a running request of this workload holds in a window of so many tokens.
+
+    `cost` gives the blocks that a request takes while it holds so many tokens.
 
     Raises `Refused` when no request fits or a mean passes the window.
     """
     match workload:
         case Mean():
-            return _held_mean(workload, window, block_size)
+            return _held_mean(workload, window, cost)
         case Total():
-            return _held_total(workload, window, block_size)
+            return _held_total(workload, window, cost)
         case Joint():
-            return _held_joint(workload, window, block_size)
+            return _held_joint(workload, window, cost)
         case Rows():
-            return _held_rows(workload, window, block_size)
+            return _held_rows(workload, window, cost)
 
 
-def _held_mean(workload: Mean, window: int, block_size: int) -> Held:
+def _held_mean(workload: Mean, window: int, cost: Cost) -> Held:
     if workload.tokens > window:
         raise Refused(
             Fault("/workload/tokens", f"a mean of {workload.tokens:,} tokens passes the window of {window:,}")
         )
     return Held(
         requests=1,
-        blocks=Fraction(-(-workload.tokens // block_size)),
+        blocks=Fraction(int(cost(np.array([workload.tokens]))[0])),
         tokens=Fraction(workload.tokens),
         rejected_share=Fraction(0),
         truncated_share=Fraction(0),
@@ -106,10 +111,10 @@ def _held_mean(workload: Mean, window: int, block_size: int) -> Held:
     )
 
 
-def _held_total(workload: Total, window: int, block_size: int) -> Held:
+def _held_total(workload: Total, window: int, cost: Cost) -> Held:
     lengths = _tokens_up_to(window)
-    blocks = -(-lengths // block_size)
-    per_length = {name: PrefixSums(cost) for name, cost in (("blocks", blocks), ("tokens", lengths))}
+    blocks = cost(lengths)
+    per_length = {name: PrefixSums(amounts) for name, amounts in (("blocks", blocks), ("tokens", lengths))}
     weighted = PrefixSums(lengths * blocks)
     requests = 0
     of_requests: dict[str, Fraction] = {"blocks": Fraction(0), "tokens": Fraction(0)}
@@ -135,7 +140,7 @@ def _held_total(workload: Total, window: int, block_size: int) -> Held:
     )
 
 
-def _held_rows(workload: Rows, window: int, block_size: int) -> Held:
+def _held_rows(workload: Rows, window: int, cost: Cost) -> Held:
     rows = np.array(workload.rows, dtype=np.int64)
     fitting = rows[rows[:, 0] < window]
     if not len(fitting):
@@ -145,7 +150,7 @@ def _held_rows(workload: Rows, window: int, block_size: int) -> Held:
     # One cumulative sum answers every row: the cost of steps P..end-1 is F(end - 1) - F(P - 1).
     held_tokens = _tokens_up_to(int(ends.max()))
     steps = int((ends - prompts).sum())
-    blocks = np.cumsum(-(-held_tokens // block_size))
+    blocks = np.cumsum(cost(held_tokens))
     tokens = np.cumsum(held_tokens)
     return Held(
         requests=len(rows),
@@ -158,13 +163,13 @@ def _held_rows(workload: Rows, window: int, block_size: int) -> Held:
     )
 
 
-def _held_joint(workload: Joint, window: int, block_size: int) -> Held:
+def _held_joint(workload: Joint, window: int, cost: Cost) -> Held:
     # A cell spreads its count evenly over its (P, O) pairs. Steps that would pass the window don't happen, so
     # costs are cumulated up to window - 1 held tokens and stay there.
     held_tokens = _tokens_up_to(window - 1)
     costs = {
         "steps": PrefixSums(np.ones_like(held_tokens), frozen_after_end=True),
-        "blocks": PrefixSums(-(-held_tokens // block_size), frozen_after_end=True),
+        "blocks": PrefixSums(cost(held_tokens), frozen_after_end=True),
         "tokens": PrefixSums(held_tokens, frozen_after_end=True),
     }
     past_window = Ramp(window)
@@ -182,9 +187,9 @@ def _held_joint(workload: Joint, window: int, block_size: int) -> Held:
         if last_fitting <= prompt_low:
             continue
         cell = (prompt_low + 1, last_fitting, output_low + 1, output_high)
-        for name, cost in costs.items():
-            before_first_step = outputs * cost.first_order(prompt_low, last_fitting - 1)
-            sums[name][pairs] += count * (over_pairs(cost, cell) - before_first_step)
+        for name, cumulated in costs.items():
+            before_first_step = outputs * cumulated.first_order(prompt_low, last_fitting - 1)
+            sums[name][pairs] += count * (over_pairs(cumulated, cell) - before_first_step)
         sums["truncated"][pairs] += count * over_pairs(past_window, cell)
     total = {name: _sum_of_fractions(parts.items()) for name, parts in sums.items()}
     if not total["steps"]:

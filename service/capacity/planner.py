@@ -39,7 +39,7 @@ def plan(question: Question) -> Answer:
         block_size=levers.block_size,
     )
     window_blocks = pool.cost(levers.max_model_len)
-    lengths = _held(question)
+    lengths = _held(question, pool)
     worst_case = levers.data_parallel * (pool.blocks // window_blocks)
     paged = None if lengths is None else _mean_fit(pool, lengths.blocks, levers.data_parallel)
     admitted = _admitted(question, worst_case, paged)
@@ -113,10 +113,10 @@ def _check(question: Question, caches: tuple[CacheKind, ...]) -> None:
     check_tensor_parallel(query_heads, caches, levers.tensor_parallel)
 
 
-def _held(question: Question) -> Held | None:
+def _held(question: Question, pool: Pool) -> Held | None:
     if question.workload is None:
         return None
-    return held(question.workload, window=question.levers.max_model_len, block_size=question.levers.block_size)
+    return held(question.workload, window=question.levers.max_model_len, cost=pool.costs)
 
 
 def _mean_fit(pool: Pool, mean_blocks: Fraction, pools: int) -> int:

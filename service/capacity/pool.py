@@ -1,9 +1,10 @@
 """From bytes to blocks: what one pool holds and what one request costs it."""
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from service.capacity.cache import CacheKind
-from service.capacity.units import ceil_div
 
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True):
@@ -15,7 +16,11 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
 
     def cost(self, tokens: int) -> int:
         """Blocks that a request holding so many tokens takes: whole ones only."""
-        return ceil_div(tokens, self.block_size)
+        return int(self.costs(np.array([tokens]))[0])
+
+    def costs(self, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The same for many requests at once."""
+        return -(-tokens // self.block_size)
 
     @property
     def block_bytes(self) -> int:

@@ -7,8 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.capacity.errors import Refused
-from service.capacity.lengths import Bin, Held, Joint, Mean, Rows, Total, Workload, held
+from service.capacity.lengths import Bin, Cost, Held, Joint, Mean, Rows, Total, Workload, held
 from tests.questions import answered
+
+
+def blocks_of(size: int) -> Cost:
+    """The cost of full attention: whole blocks of so many tokens."""
+    return lambda tokens: -(-tokens // size)
 
 
 def rows_of(*rows: tuple[int, int]) -> Rows:
@@ -24,17 +29,17 @@ def rows_of(*rows: tuple[int, int]) -> Rows:
     ],
 )
 def test_tokens_held_are_weighted_by_decode_steps(rows: list[tuple[int, int]], mean: Fraction) -> None:
-    assert held(rows_of(*rows), window=10_000, block_size=1).tokens == mean
+    assert held(rows_of(*rows), window=10_000, cost=blocks_of(1)).tokens == mean
 
 
 def test_two_short_requests_hold_blocks_as_counted_by_hand() -> None:
     # (1, 1) holds 1; (1, 3) holds 1, 2, 3: four steps, seven tokens; in blocks of 2: 1 + 1 + 1 + 2.
-    result = held(rows_of((1, 1), (1, 3)), window=100, block_size=2)
+    result = held(rows_of((1, 1), (1, 3)), window=100, cost=blocks_of(2))
     assert (result.tokens, result.blocks) == (Fraction(7, 4), Fraction(5, 4))
 
 
 def test_a_prompt_that_leaves_no_room_for_an_output_token_is_rejected() -> None:
-    result = held(rows_of((99, 5), (100, 5), (200, 5), (10, 1)), window=100, block_size=16)
+    result = held(rows_of((99, 5), (100, 5), (200, 5), (10, 1)), window=100, cost=blocks_of(16))
     assert result.rejected_share == Fraction(1, 2)
     # (99, 5) is cut after its first step, at which it holds 99 tokens in 7 blocks; (10, 1) holds 10 in one.
     assert result.truncated_share == Fraction(1, 4)
@@ -43,28 +48,28 @@ def test_a_prompt_that_leaves_no_room_for_an_output_token_is_rejected() -> None:
 
 def test_a_workload_of_which_nothing_fits_is_refused() -> None:
     with pytest.raises(Refused, match="no prompt leaves room"):
-        held(rows_of((100, 5)), window=100, block_size=16)
+        held(rows_of((100, 5)), window=100, cost=blocks_of(16))
     one_cell = Joint(prompt_edges=(100, 200), output_edges=(0, 10), counts=((0, 0, 5),))
     with pytest.raises(Refused, match="no prompt leaves room"):
-        held(one_cell, window=100, block_size=16)
+        held(one_cell, window=100, cost=blocks_of(16))
 
 
 def test_a_total_bin_spreads_its_count_over_its_integers() -> None:
     # 1 to 48 tokens in blocks of 16: a third each of 1, 2 and 3 blocks.
-    result = held(Total(bins=(Bin(0, 48, 5),)), window=8192, block_size=16)
+    result = held(Total(bins=(Bin(0, 48, 5),)), window=8192, cost=blocks_of(16))
     assert (result.blocks, result.tokens, result.requests) == (Fraction(2), Fraction(49, 2), 5)
 
 
 def test_lengths_past_the_window_count_as_filling_it() -> None:
-    result = held(Total(bins=(Bin(90, 110, 20), Bin(110, None, 10))), window=100, block_size=10)
+    result = held(Total(bins=(Bin(90, 110, 20), Bin(110, None, 10))), window=100, cost=blocks_of(10))
     # 91..100 ten blocks each, 101..110 and the open bin fill the window: ten blocks.
     assert result.blocks == 10
     assert result.truncated_share == Fraction(20, 30)
 
 
 def test_an_open_bin_ends_at_the_window() -> None:
-    open_bin = held(Total(bins=(Bin(50, None, 3),)), window=100, block_size=16)
-    closed = held(Total(bins=(Bin(50, 100, 3),)), window=100, block_size=16)
+    open_bin = held(Total(bins=(Bin(50, None, 3),)), window=100, cost=blocks_of(16))
+    closed = held(Total(bins=(Bin(50, 100, 3),)), window=100, cost=blocks_of(16))
     assert open_bin == closed
 
 
@@ -88,8 +93,8 @@ def test_total_lengths_come_with_both_ends_of_the_bracket() -> None:
 
 def test_a_joint_histogram_of_one_integer_per_bin_is_the_rows_it_came_from() -> None:
     joint = Joint(prompt_edges=(9, 10), output_edges=(0, 1, 99, 100), counts=((0, 0, 1), (0, 2, 1)))
-    by_rows = held(rows_of((10, 1), (10, 100)), window=8192, block_size=16)
-    by_cells = held(joint, window=8192, block_size=16)
+    by_rows = held(rows_of((10, 1), (10, 100)), window=8192, cost=blocks_of(16))
+    by_cells = held(joint, window=8192, cost=blocks_of(16))
     assert (by_cells.blocks, by_cells.tokens) == (by_rows.blocks, by_rows.tokens)
 
 
@@ -130,9 +135,9 @@ def compared(workload: Workload, pairs: list[tuple[int, int, Fraction]], window:
     expected = step_by_step(pairs, window, block_size)
     if expected is None:
         with pytest.raises(Refused):
-            held(workload, window=window, block_size=block_size)
+            held(workload, window=window, cost=blocks_of(block_size))
         return
-    result: Held = held(workload, window=window, block_size=block_size)
+    result: Held = held(workload, window=window, cost=blocks_of(block_size))
     assert (result.blocks, result.tokens, result.rejected_share, result.truncated_share) == expected
 
 
@@ -172,7 +177,7 @@ def test_total_bins_are_averaged_exactly(parts: list[tuple[int, int]], window: i
         for index, part in enumerate(bins)
         for length in range(part.lower + 1, uppers[index] + 1)
     ]
-    result = held(Total(bins=bins), window=window, block_size=4)
+    result = held(Total(bins=bins), window=window, cost=blocks_of(4))
     requests = sum(counts[upper] for upper in uppers)
     assert result.blocks == sum(weight * -(-length // 4) for length, weight in lengths) / requests
     by_length = sum(weight * length for length, weight in lengths)
@@ -182,7 +187,7 @@ def test_total_bins_are_averaged_exactly(parts: list[tuple[int, int]], window: i
 @given(st.integers(1, 8192), st.integers(0, 64))
 def test_more_tokens_never_take_fewer_blocks(tokens: int, more: int) -> None:
     def blocks(count: int) -> Fraction:
-        return held(Mean(tokens=count), window=10_000, block_size=16).blocks
+        return held(Mean(tokens=count), window=10_000, cost=blocks_of(16)).blocks
 
     assert blocks(tokens) <= blocks(tokens + more) <= blocks(tokens) + blocks(max(more, 1))
 
@@ -199,6 +204,6 @@ def test_sums_stay_exact_where_64_bits_would_not_hold_them() -> None:
         steps += room * (room + 1) // 2 + cut * room
         in_full = prompt * room * (room + 1) // 2 + (room - 1) * room * (room + 1) // 6
         tokens += in_full + cut * (prompt * room + room * (room - 1) // 2)
-    result = held(joint, window=window, block_size=16)
+    result = held(joint, window=window, cost=blocks_of(16))
     assert tokens > 2**63
     assert result.tokens == Fraction(tokens, steps)
