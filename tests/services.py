@@ -7,6 +7,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import msgspec
 
@@ -18,17 +20,22 @@ class Service(msgspec.Struct, frozen=True):
 
     url: str
     process: subprocess.Popen[str]
+    log: Path
+    """What it writes to standard error."""
 
 
 @contextmanager
 def running_service(*arguments: str, **environment: str) -> Iterator[Service]:
     """Run `headcount serve` on a free port until the end of the block, and expect it to stop cleanly."""
     command = [sys.executable, "-m", "service.cli.main", "serve", "--port", "0", *arguments]
-    with subprocess.Popen(
-        command, env=os.environ | environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as process:
+    with (
+        NamedTemporaryFile(prefix="headcount-", suffix=".log") as log,
+        subprocess.Popen(
+            command, env=os.environ | environment, stdout=subprocess.PIPE, stderr=log, text=True
+        ) as process,
+    ):
         try:
-            yield Service(_address(process), process)
+            yield Service(_address(process), process, Path(log.name))
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
                 assert process.wait(STOPS_WITHIN) == 0

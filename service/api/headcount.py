@@ -1,7 +1,7 @@
 """What handlers share: the database and the catalog in memory."""
 
 import asyncio
-from contextlib import suppress
+import logging
 from functools import partial
 from typing import NamedTuple
 
@@ -13,6 +13,8 @@ from service.readers.question import AskedQuestion
 from service.store import catalog_versions, plans
 from service.store.plans import Asked, StoredPlan
 from service.store.transactions import Database
+
+_log = logging.getLogger("headcount")
 
 _TRIES = 3
 
@@ -71,5 +73,9 @@ class Headcount:
         """Keep the catalog at most a second behind, for as long as the service runs."""
         while True:
             await asyncio.sleep(FOLLOWS_WITHIN)
-            with suppress(StoreUnavailable):
+            try:
                 await self.refresh()
+            except StoreUnavailable:
+                continue
+            except Exception:  # noqa: BLE001 - whatever it is, the next second may be better, and nobody else sees it
+                _log.exception("the catalog can't be read")

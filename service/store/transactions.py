@@ -49,6 +49,7 @@ class Database:
             hide_parameters=True,  # a question is the caller's business, not the log's
         )
         self._running: set[asyncio.Task[object]] = set()
+        self._available = True
 
     async def transaction(
         self, work: Callable[[AsyncConnection], Awaitable[Result]], *, within: float = ANSWER_WITHIN
@@ -65,6 +66,7 @@ class Database:
         done, _ = await asyncio.wait({task}, timeout=within)
         if not done:
             task.cancel()
+            self._tell(available=False, why=f"no answer within {within} s")
             raise StoreUnavailable(
                 f"PostgreSQL did not answer within {within} s; what was to be recorded may have been, and asking again"
                 " is safe"
@@ -82,31 +84,38 @@ class Database:
 
     async def _retried(self, work: Callable[[AsyncConnection], Awaitable[Result]]) -> Result:
         try:
-            return await self._once(work)
-        except DBAPIError as error:
-            if not _worth_another_try(error):
-                raise _unavailable(error) from error
-        except PoolTimeout as error:
-            raise _unavailable(error) from error
-        try:
-            return await self._once(work)
+            try:
+                result = await self._once(work)
+            except DBAPIError as error:
+                if not _worth_another_try(error):
+                    raise
+                result = await self._once(work)
         except (DBAPIError, PoolTimeout) as error:
-            raise _unavailable(error) from error
+            raise self._unavailable(error) from error
+        self._tell(available=True)
+        return result
 
     async def _once(self, work: Callable[[AsyncConnection], Awaitable[Result]]) -> Result:
         async with self._engine.begin() as connection:
             return await work(connection)
 
+    def _unavailable(self, error: DBAPIError | PoolTimeout) -> Exception:
+        if isinstance(error, PoolTimeout):
+            return StoreUnavailable("all connections to PostgreSQL are in use")
+        state = getattr(error.orig, "sqlstate", None)
+        if not isinstance(error, (OperationalError, InterfaceError)) and state not in _OF_THE_DATABASE:
+            return error
+        self._tell(available=False, why=str(error.orig))
+        return StoreUnavailable("PostgreSQL can't be reached, or doesn't let the service work")
+
+    def _tell(self, *, available: bool, why: str = "") -> None:
+        """Log that PostgreSQL went away or came back, once each, however many requests notice."""
+        if available and not self._available:
+            _log.warning("PostgreSQL is available again")
+        elif not available and self._available:
+            _log.warning("PostgreSQL is not available: %s", " ".join(why.split()))
+        self._available = available
+
 
 def _worth_another_try(error: DBAPIError) -> bool:
     return error.connection_invalidated or getattr(error.orig, "sqlstate", None) in _MAY_SUCCEED_AGAIN
-
-
-def _unavailable(error: DBAPIError | PoolTimeout) -> Exception:
-    if isinstance(error, PoolTimeout):
-        return StoreUnavailable("all connections to PostgreSQL are in use")
-    state = getattr(error.orig, "sqlstate", None)
-    if not isinstance(error, (OperationalError, InterfaceError)) and state not in _OF_THE_DATABASE:
-        return error
-    _log.warning("PostgreSQL is not available: %s", " ".join(str(error.orig).split()))
-    return StoreUnavailable("PostgreSQL can't be reached, or doesn't let the service work")

@@ -1,6 +1,9 @@
 """A database that answers and can't be worked with: 503 and a readiness fault, never a fault of the service."""
 
+import socket
+import time
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -44,6 +47,19 @@ def test_what_can_not_be_recorded_is_503(service: Service, database: str, change
     assert response.headers["retry-after"]
     assert "plans" not in response.json()["detail"]
     assert httpx.post(f"{service.url}/v1/estimates", json=REFERENCE).status_code == 200
+
+
+def test_a_caller_that_goes_away_is_no_fault_of_the_service(service: Service) -> None:
+    address = urlsplit(service.url)
+    head = b"POST /v1/plans HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"
+    for _ in range(3):
+        with socket.create_connection((str(address.hostname), address.port or 0)) as connection:
+            connection.sendall(head)
+    deadline = time.monotonic() + 10
+    while service.log.read_text().count("the caller closed the connection") < 3:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert "ERROR" not in service.log.read_text()
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from service.store.embedded import embedded_postgresql
 from service.store.migrations import migrate
 from tests.questions import REFERENCE
 from tests.servers import FAST, throw_away_folder
-from tests.services import running_service
+from tests.services import Service, running_service
 
 ANSWERS_WITHIN = 3.0
 
@@ -59,11 +59,14 @@ def outage() -> Iterator[Outage]:
 
 
 @pytest.fixture
-def client(outage: Outage) -> Iterator[httpx.Client]:
-    with (
-        running_service(HEADCOUNT_DATABASE_URL=outage.dsn) as service,
-        httpx.Client(base_url=service.url, timeout=30) as client,
-    ):
+def service(outage: Outage) -> Iterator[Service]:
+    with running_service(HEADCOUNT_DATABASE_URL=outage.dsn) as service:
+        yield service
+
+
+@pytest.fixture
+def client(service: Service) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=service.url, timeout=30) as client:
         yield client
 
 
@@ -96,7 +99,7 @@ def assert_recovers(client: httpx.Client) -> None:
 
 
 def test_while_postgresql_is_stopped_estimates_answer_and_plans_wait_for_it(
-    outage: Outage, client: httpx.Client
+    outage: Outage, client: httpx.Client, service: Service
 ) -> None:
     before = recorded(client)
     assert before.status_code == 200
@@ -106,6 +109,8 @@ def test_while_postgresql_is_stopped_estimates_answer_and_plans_wait_for_it(
     outage.start()
     assert_recovers(client)
     assert recorded(client).content == before.content
+    log = service.log.read_text()
+    assert log.count("PostgreSQL is not available: ") == log.count("PostgreSQL is available again") == 1
 
 
 def test_while_postgresql_hangs_nothing_else_does(outage: Outage, client: httpx.Client) -> None:
