@@ -81,16 +81,16 @@ def version(kind: Kind, key: str, spec: object, number: int = 1) -> Version:
     )
 
 
+FIXED = (
+    version("engines", "generic", ENGINE),
+    version("gpus", "card", gpu(85_520_809_984)),
+    version("gpus", "card", gpu(90_000_000_000, "assumed"), 2),
+    version("gpus", "mystery", gpu(None)),
+    version("models", "test/grouped", model(32, 8, [(8_030_261_248, "bf16")])),
+    version("models", "test/multi-head", model(32, 32, [(7 * 10**9, "fp16")], dtype=figure("float16"))),
+    version("models", "test/mixed", model(94, 4, [(230 * 10**9, "fp8"), (10**9, "bf16")], dtype=None)),
+)
+
+
 def fixed_catalog() -> Catalog:
-    return Catalog(
-        2,
-        [
-            version("engines", "generic", ENGINE),
-            version("gpus", "card", gpu(85_520_809_984)),
-            version("gpus", "card", gpu(90_000_000_000, "assumed"), 2),
-            version("gpus", "mystery", gpu(None)),
-            version("models", "test/grouped", model(32, 8, [(8_030_261_248, "bf16")])),
-            version("models", "test/multi-head", model(32, 32, [(7 * 10**9, "fp16")], dtype=figure("float16"))),
-            version("models", "test/mixed", model(94, 4, [(230 * 10**9, "fp8"), (10**9, "bf16")], dtype=None)),
-        ],
-    )
+    return Catalog(2, FIXED)

@@ -113,3 +113,6 @@ def upgrade() -> None:
             f"CREATE TRIGGER append_only_table BEFORE TRUNCATE ON {table}"
             " FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_history()"
         )
+        # ALWAYS: a session that calls itself a replica would pass an ordinary trigger by.
+        for trigger in ("append_only_rows", "append_only_table"):
+            op.execute(f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER {trigger}")

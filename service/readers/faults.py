@@ -1,7 +1,7 @@
 """What is wrong with a document, place by place, in words that say what was expected."""
 
-import copy
 import re
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -11,6 +11,9 @@ from service.errors import Fault
 
 MOST_FAULTS = 20
 """Faults that one answer names; a document with more is another kind of document."""
+
+LARGEST_SEARCHED = 2**16
+"""Bytes up to which a document is read again and again; of a larger one only the first fault is named."""
 
 _MESSAGE = re.compile(r"(?P<text>.*?)(?: - at (?P<in_key>`key` in )?`\$(?P<path>.*)`)?", re.DOTALL)
 _SEGMENT = re.compile(r"\.(?P<name>[^.\[\]]+)|\[(?P<index>\d+)\]")
@@ -22,20 +25,19 @@ def faults_in(tree: Any, document: type, first: msgspec.ValidationError) -> tupl
     """List the faults of a document: the one found, and those that remain when it is taken out.
 
     msgspec stops at the first. A wrong or unknown member of an object is taken out and the rest read again; a
-    missing member or a wrong item of a list can't be, and ends the list.
+    missing member or a wrong item of a list can't be, and ends the list. So does a document that is large or deep.
     """
     found = [_fault(str(first), document)]
-    rest = copy.deepcopy(tree)
-    while len(found) < MOST_FAULTS and _taken_out(rest, found[-1].pointer):
-        try:
-            msgspec.json.decode(msgspec.json.encode(rest), type=document)
-        except msgspec.ValidationError as error:
-            fault = _fault(str(error), document)
-            if fault.pointer in {known.pointer for known in found}:  # required, and taken out by us
+    with suppress(RecursionError):
+        if len(msgspec.json.encode(tree)) > LARGEST_SEARCHED:
+            return tuple(found)
+        while len(found) < MOST_FAULTS:
+            tree = _without(tree, _parts(found[-1].pointer))
+            error = None if tree is None else _error_of(tree, document)
+            fault = None if error is None else _fault(error, document)
+            if fault is None or fault.pointer in {known.pointer for known in found}:  # required, and taken out by us
                 break
             found.append(fault)
-        else:
-            break
     return tuple(found)
 
 
@@ -44,19 +46,32 @@ def escaped(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
-def _taken_out(tree: Any, pointer: str) -> bool:  # noqa: ANN401 - any JSON
-    *parents, last = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")]
-    for part in parents[1:]:
-        if isinstance(tree, list):
-            tree = tree[int(part)]
-        elif isinstance(tree, dict) and part in tree:
-            tree = tree[part]
-        else:
-            return False
-    if not (parents and isinstance(tree, dict) and last in tree):
-        return False
-    del tree[last]
-    return True
+def _parts(pointer: str) -> list[str]:
+    return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+
+
+def _without(tree: Any, parts: list[str]) -> Any:  # noqa: ANN401 - any JSON
+    """The tree without the member at a place, the rest shared with it; None where that is no member of an object."""
+    if not parts:
+        return None
+    part, *deeper = parts
+    if isinstance(tree, list):
+        inner = _without(tree[int(part)], deeper)
+        return None if inner is None else [*tree[: int(part)], inner, *tree[int(part) + 1 :]]
+    if not isinstance(tree, dict) or part not in tree:
+        return None
+    if not deeper:
+        return {name: value for name, value in tree.items() if name != part}
+    inner = _without(tree[part], deeper)
+    return None if inner is None else tree | {part: inner}
+
+
+def _error_of(tree: Any, document: type) -> str | None:  # noqa: ANN401 - any JSON
+    try:
+        msgspec.json.decode(msgspec.json.encode(tree), type=document)
+    except msgspec.ValidationError as error:
+        return str(error)
+    return None
 
 
 def _fault(message: str, document: type) -> Fault:

@@ -44,6 +44,7 @@ def migrate(url: str) -> list[str]:
         configuration = Config()
         configuration.set_main_option("script_location", str(migrations_folder()).replace("%", "%%"))
         configuration.attributes["connection"] = connection
+        _check_known(before)
         command.upgrade(configuration, "head")
         after = _revision(connection)
         added = publish_bundled(connection, now=utc_now())
@@ -58,6 +59,7 @@ def check_migrated(url: str) -> None:
     """Raise `SetUpError` unless the database can be reached and has this release's schema and a catalog."""
     with connected(url) as connection:
         current = _revision(connection)
+        _check_known(current)
         if current != head():
             raise SetUpError(
                 f"the database's schema is {current or 'empty'} and this release needs {head()}:"
@@ -107,6 +109,15 @@ def _place(url: URL) -> str:
     """Where a database is, without user, password and options: any of them may be a secret."""
     host = url.host or "the local socket"
     return f"the database {url.database or ''} on {host}{f':{url.port}' if url.port else ''}"
+
+
+def _check_known(revision: str | None) -> None:
+    known = {script.revision for script in ScriptDirectory(str(migrations_folder())).walk_revisions()}
+    if revision is not None and revision not in known:
+        raise SetUpError(
+            f"the database's schema is {revision}, which this release doesn't know: a newer release has migrated it;"
+            " run that one"
+        )
 
 
 def _revision(connection: Connection) -> str | None:

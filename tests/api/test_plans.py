@@ -1,12 +1,19 @@
 """Asking on the record, over HTTP, against a running service and a real PostgreSQL."""
 
 import hashlib
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
+import msgspec
 import psycopg
 import pytest
 
+from service.catalog.bundled import bundled_catalog
+from service.catalog.planning import planned
+from service.catalog.row import row_of
+from service.readers import strict_json
+from service.readers.question import AskedQuestion
 from tests.questions import REFERENCE
 
 MEAN_2300 = REFERENCE | {"workload": {"kind": "mean", "tokens": 2300}}
@@ -60,6 +67,23 @@ def test_the_same_question_twice_is_one_plan_and_two_decisions(client: httpx.Cli
     assert rows.execute("SELECT count(*) FROM plans WHERE id = %s", [plan]).fetchone() == (1,)
     found = [f"dec_{row[0]}" for row in decisions_of(rows, plan)]
     assert found == [response.headers["headcount-decision"] for response in (first, second)]
+
+
+def test_a_stored_plan_wins_over_what_would_be_answered_now(client: httpx.Client, rows: psycopg.Connection) -> None:
+    question = REFERENCE | {"levers": {"max_model_len": 4004}}
+    plan = planned(strict_json.convert(question, AskedQuestion), bundled_catalog())
+    # As an earlier build might have recorded it.
+    at = datetime.now(UTC)
+    row = msgspec.json.encode(row_of(plan.id, at, plan.question, plan.answer))
+    client.post("/v1/plans", json=REFERENCE)
+    rows.execute(
+        "INSERT INTO plans (id, question, answer, answer_digest, row, model_version, gpu_version, engine_version,"
+        " planner, created_at, model, gpu, engine, verdict) SELECT %s, %s, %s, 'd', %s, model_version, gpu_version,"
+        " engine_version, planner, %s, model, gpu, engine, verdict FROM plans LIMIT 1",
+        [plan.id, plan.question_bytes, b'{"said": "before"}', row, at],
+    )
+    assert client.post("/v1/plans", json=question).content == b'{"said": "before"}'
+    assert client.get(f"/v1/plans/{plan.id}").content == b'{"said": "before"}'
 
 
 def test_other_key_order_and_written_defaults_are_the_same_plan(client: httpx.Client) -> None:

@@ -26,16 +26,14 @@ def test_llama_8b_takes_128_kib_per_token() -> None:
 
 
 def test_llama_8b_takes_1_gib_for_8192_tokens_and_0_28_gib_for_2300() -> None:
-    assert 8192 * 131_072 == 2**30
-    assert shown_gib(8192 * 131_072) == "1.00 GiB"
-    assert 2300 * 131_072 == 294_400 * 1024
-    assert shown_gib(2300 * 131_072) == "0.28 GiB"
+    assert shown_gib(8192 * LLAMA_8B.bytes_per_token("bf16", 1)) == "1.00 GiB"
+    assert shown_gib(2300 * LLAMA_8B.bytes_per_token("bf16", 1)) == "0.28 GiB"
 
 
 def test_llama_70b_takes_320_kib_per_token_two_and_a_half_times_the_8b() -> None:
     assert LLAMA_70B.bytes_per_token("bf16", 1) == 327_680
     assert shown_kib(327_680) == "320 KiB"
-    assert 2 * 327_680 == 5 * 131_072
+    assert 2 * LLAMA_70B.bytes_per_token("bf16", 1) == 5 * LLAMA_8B.bytes_per_token("bf16", 1)
 
 
 def test_counting_query_heads_is_four_times_too_much() -> None:

@@ -8,10 +8,11 @@ import pytest
 
 from service.capacity.errors import NotPlannedYet, Refused, UnsupportedCombination
 from service.capacity.planner import PLANNER, plan
+from service.catalog.entries import Catalog
 from service.catalog.resolve import resolve
 from service.readers import strict_json
 from service.readers.question import AskedQuestion
-from tests.fixed_catalog import fixed_catalog
+from tests.fixed_catalog import FIXED, fixed_catalog, model, version
 from tests.questions import answered
 
 LLAMA_70B = "meta-llama/Llama-3.1-70B-Instruct"
@@ -44,6 +45,31 @@ def test_data_parallel_multiplies_the_floor_of_one_pool() -> None:
     # 53.72 users fill one pool's cache: three pools hold 3 x 53, not 161.
     assert (answer.users.worst_case, answer.users.paged) == (159, 573)
     assert (answer.gpus, answer.pools) == (3, 3)
+
+
+def test_the_floor_is_one_pools_and_not_the_sums() -> None:
+    # 5,000 tokens take 313 blocks: 27,507 / 313 = 87.88 in one pool, 3 x 87 in three, and not 263.
+    answer = answered(levers={"data_parallel": 3}, workload={"kind": "mean", "tokens": 5000})
+    assert answer.users.paged == 261
+
+
+def test_a_rank_holds_the_larger_part_of_weights_that_do_not_divide() -> None:
+    catalog = Catalog(1, [*FIXED, version("models", "test/odd", model(32, 8, [(10**9 + 1, "fp8")]))])
+    question = {"model": "test/odd", "gpu": "card", "levers": {"tensor_parallel": 2}}
+    answer = plan(resolve(strict_json.convert(question, AskedQuestion), catalog))
+    assert answer.ladder[2].value == 500_000_001
+
+
+def test_the_weight_dtype_lever_leaves_a_vision_tower_as_it_is() -> None:
+    # 8,190,735,360 of text in fp8, 576,388,336 of tower in bf16.
+    answer = answered(model="Qwen/Qwen3-VL-8B-Instruct", levers={"weight_dtype": "fp8"})
+    assert answer.ladder[2].value == 8_190_735_360 + 2 * 576_388_336
+
+
+def test_a_checkpoint_of_32_bits_keeps_its_cache_in_16() -> None:
+    # OLMo-2-7B: 32 layers, 32 heads of 128, float32 on disk.
+    answer = answered(model="allenai/OLMo-2-1124-7B", levers={"max_model_len": 4096})
+    assert answer.kv_cache.bytes_per_token == 2 * 32 * 32 * 128 * 2
 
 
 def test_a_model_that_does_not_fit_is_an_answer_with_all_eight_steps() -> None:

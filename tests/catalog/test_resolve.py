@@ -4,11 +4,12 @@ import pytest
 
 from service.capacity.canonical import canonical_question, plan_id
 from service.catalog.bundled import bundled_catalog
+from service.catalog.entries import Catalog
 from service.catalog.resolve import resolve
 from service.errors import UnknownKey
 from service.readers import strict_json
 from service.readers.question import AskedQuestion
-from tests.fixed_catalog import fixed_catalog
+from tests.fixed_catalog import FIXED, fixed_catalog, gpu, version
 from tests.questions import asked
 
 QUESTION = {"model": "test/grouped", "gpu": "card"}
@@ -62,6 +63,20 @@ def test_what_belongs_to_the_question_makes_another_plan() -> None:
         identity(workload={"kind": "mean", "tokens": 5}),
     ]
     assert len({identity(), *others}) == 6
+
+
+def test_another_spec_under_the_same_version_is_another_plan() -> None:
+    def with_a_card_of(memory: int) -> str:
+        catalog = Catalog(1, [*FIXED[:1], *FIXED[4:], version("gpus", "card", gpu(memory))])
+        question = strict_json.convert(QUESTION, AskedQuestion)
+        return plan_id(canonical_question(resolve(question, catalog)))
+
+    assert with_a_card_of(80 * 10**9) != with_a_card_of(81 * 10**9)
+
+
+def test_rows_in_another_order_are_another_plan() -> None:
+    one = identity(workload={"kind": "rows", "rows": [[2, 1], [1, 1]]})
+    assert one != identity(workload={"kind": "rows", "rows": [[1, 1], [2, 1]]})
 
 
 def test_a_histogram_in_another_order_is_the_same_plan() -> None:

@@ -116,6 +116,13 @@ def test_all_faults_of_a_document_are_named_and_say_what_is_expected() -> None:
     ]
 
 
+@pytest.mark.parametrize("depth", [300, 500, 985, 2000])
+def test_nesting_is_refused_at_any_depth(depth: int) -> None:
+    deep = "[" * depth + "]" * depth
+    for place in (f'"x": {deep}', f'"levers": {{"block_size": {deep}}}'):
+        refusal(f'{{"model": "a", "gpu": "b", {place}}}')
+
+
 def test_a_missing_field_is_named() -> None:
     assert refusal('{"gpu": "b"}') == ("/model", "model is required")
 

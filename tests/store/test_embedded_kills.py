@@ -17,7 +17,7 @@ from service.store.embedded import embedded_postgresql
 from service.store.embedded import server as embedded_server
 from service.store.embedded.signals import signals_held_back
 from tests.servers import FAST, connect, throw_away_folder
-from tests.store.headcounts import has_ended, headcount, keep, kept, leave_behind, postmaster_of
+from tests.store.headcounts import first_line, has_ended, headcount, keep, kept, leave_behind, postmaster_of
 
 
 @pytest.fixture(scope="module")
@@ -244,3 +244,15 @@ def test_signals_held_back_come_at_the_end_and_only_once() -> None:
         assert came == [signal.SIGTERM, signal.SIGTERM]
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_a_server_that_is_killed_while_headcount_runs_can_be_started_by_hand(folder: Path) -> None:
+    with headcount(folder) as process:
+        first_line(process)
+        postmaster = postmaster_of(folder)
+        postmaster.kill()
+        deadline = time.monotonic() + 10
+        # As a zombie it would keep its number, which PostgreSQL's lock file names.
+        while psutil.pid_exists(postmaster.pid):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)

@@ -6,6 +6,7 @@ import pytest
 from psycopg import sql
 
 from tests.questions import REFERENCE
+from tests.servers import connect
 
 
 @pytest.fixture
@@ -35,3 +36,11 @@ def test_a_change_of_history_fails(rows: psycopg.Connection, plan: str, table: s
     with pytest.raises(psycopg.errors.RestrictViolation, match="is append-only"):
         rows.execute(change, {"plan": plan})
     assert rows.execute(sql.SQL("SELECT * FROM {} ORDER BY 1").format(sql.Identifier(table))).fetchall() == before
+
+
+def test_a_session_that_calls_itself_a_replica_changes_no_history(shared_database: str, plan: str) -> None:
+    as_superuser = shared_database.replace("//headcount@", "//postgres@")
+    with connect(as_superuser) as connection:
+        connection.execute("SET session_replication_role = replica")
+        with pytest.raises(psycopg.errors.RestrictViolation):
+            connection.execute("DELETE FROM decisions WHERE plan = %s", [plan])

@@ -7,6 +7,7 @@ process counts as this cluster's only if it is a `postgres` that works in it. No
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -153,6 +154,9 @@ def _launch(cluster: Cluster, command: list[str], deadline: float, started: list
         started.append(server)
     while child.poll() is None:
         if _answering_if_ready(cluster):
+            # Should it die while we run, nobody else takes note of its end, and without that its number stays taken:
+            # whoever starts it by hand is told that it still runs.
+            threading.Thread(target=child.wait, daemon=True).start()
             return server
         if time.monotonic() > deadline:
             raise failure(
