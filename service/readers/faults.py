@@ -27,14 +27,14 @@ def faults_in(tree: Any, document: type, first: msgspec.ValidationError) -> tupl
     msgspec stops at the first. A wrong or unknown member of an object is taken out and the rest read again; a
     missing member or a wrong item of a list can't be, and ends the list. So does a document that is large or deep.
     """
-    found = [_fault(str(first), document)]
+    found = [_fault(str(first), tree, document)]
     with suppress(RecursionError):
         if len(msgspec.json.encode(tree)) > LARGEST_SEARCHED:
             return tuple(found)
         while len(found) < MOST_FAULTS:
             tree = _without(tree, _parts(found[-1].pointer))
             error = None if tree is None else _error_of(tree, document)
-            fault = None if error is None else _fault(error, document)
+            fault = None if error is None else _fault(error, tree, document)
             if fault is None or fault.pointer in {known.pointer for known in found}:  # required, and taken out by us
                 break
             found.append(fault)
@@ -66,15 +66,24 @@ def _without(tree: Any, parts: list[str]) -> Any:  # noqa: ANN401 - any JSON
     return None if inner is None else tree | {part: inner}
 
 
+def _with(tree: Any, parts: list[str], value: object) -> Any:  # noqa: ANN401 - any JSON
+    """The tree with another value at a place among objects."""
+    if not parts:
+        return value
+    return tree | {parts[0]: _with(tree[parts[0]], parts[1:], value)}
+
+
 def _error_of(tree: Any, document: type) -> str | None:  # noqa: ANN401 - any JSON
     try:
         msgspec.json.decode(msgspec.json.encode(tree), type=document)
     except msgspec.ValidationError as error:
         return str(error)
+    except RecursionError:  # deeper than can be written again: no more can be found out
+        return None
     return None
 
 
-def _fault(message: str, document: type) -> Fault:
+def _fault(message: str, tree: Any, document: type) -> Fault:  # noqa: ANN401 - any JSON
     """Turn msgspec's "text - at `$.path`" into a JSON Pointer and a sentence."""
     match = _MESSAGE.fullmatch(message)
     assert match is not None  # the pattern takes any text
@@ -89,7 +98,20 @@ def _fault(message: str, document: type) -> Fault:
     if choice := _CHOICE.fullmatch(match["text"]):
         allowed = ", ".join(_choices(_schema_at(document, pointer)))
         text = f"{choice['value']} is none of: {allowed}" if allowed else text
-    return Fault(pointer, f"a key here: {text}" if match["in_key"] else text)
+    if match["in_key"] or (match["path"] or "").endswith("[...]"):
+        pointer += _key_at_fault(message, tree, _parts(pointer), document)
+    return Fault(pointer, f"the key: {text}" if match["in_key"] else text)
+
+
+def _key_at_fault(message: str, tree: Any, parts: list[str], document: type) -> str:  # noqa: ANN401 - any JSON
+    """Find which of an object's free keys msgspec means, which says only where the object is: the one wrong alone."""
+    members = tree
+    for part in parts:
+        members = members[part]
+    for name, value in list(members.items())[:MOST_FAULTS]:
+        if _error_of(_with(tree, parts, {name: value}), document) == message:
+            return f"/{escaped(name)}"
+    return ""
 
 
 def _fields(schema: dict[str, Any]) -> list[str]:

@@ -97,7 +97,9 @@ def test_a_wrong_lever_is_pointed_at(levers: str, pointer: str) -> None:
         ('{"model": "a", "gpu": "b", "workload": {"kind": "rows", "rows": [[1, 2], [0, 2]]}}', "/workload/rows/1/0"),
         ('{"model": "a", "gpu": "b", "workload": {"kind": "rows", "rows": [[1, 2, 3]]}}', "/workload/rows/0"),
         ('{"model": "a", "gpu": "b", "workload": {"kind": "row"}}', "/workload/kind"),
-        ('{"model": "a", "gpu": "b", "labels": {"Team": "x"}}', "/labels"),
+        ('{"model": "a", "gpu": "b", "labels": {"a": "b", "Team": "x"}}', "/labels/Team"),
+        ('{"model": "a", "gpu": "b", "labels": {"a": "b", "c/d": "x"}}', "/labels/c~1d"),
+        ('{"model": "a", "gpu": "b", "labels": {"a": "b", "team": 1}}', "/labels/team"),
         ('{"model": "a", "gpu": "b", "labels": {"team\\n": "x"}}', ""),
     ],
 )
@@ -169,3 +171,8 @@ json_values = st.recursive(
 def test_any_json_is_read_or_refused_and_never_crashes(value: object) -> None:
     with pytest.raises((MalformedJson, InvalidDocument)):
         strict_json.decode(json.dumps(value).encode(), AskedQuestion)
+
+
+def test_a_wrong_label_beside_something_deep_is_pointed_at_as_well_as_can_be() -> None:
+    deep = "[" * 700 + "]" * 700
+    assert refusal(f'{{"model": "a", "gpu": "b", "labels": {{"a": 1}}, "x": {deep}}}')[0].startswith("/labels")
