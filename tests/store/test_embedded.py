@@ -18,20 +18,6 @@ from tests.store.headcounts import has_ended, headcount, keep, kept, postmaster_
 
 
 @pytest.fixture(scope="module")
-def used_folder() -> Iterator[Path]:
-    with throw_away_folder() as parent:
-        yield parent / "data"
-
-
-@pytest.fixture
-def folder(used_folder: Path) -> Path:
-    """Return a data folder that was used before, with nothing kept: a first start is the longest part of most tests."""
-    with embedded_postgresql(used_folder, options=FAST) as dsn, connect(dsn) as connection:
-        connection.execute("DROP TABLE IF EXISTS kept")
-    return used_folder
-
-
-@pytest.fixture(scope="module")
 def running() -> Iterator[tuple[Path, str]]:
     """Run a server for the tests that only look at it; return its data folder and DSN."""
     with throw_away_folder() as parent, embedded_postgresql(parent / "data", options=FAST) as dsn:
@@ -210,7 +196,7 @@ def test_a_database_of_ones_own_is_a_copy_and_gone_afterwards(running: tuple[Pat
     ("uid", "environment", "place"),
     [
         (0, {}, "/var/lib/headcount"),
-        (0, {"HOME": "/root", "XDG_DATA_HOME": "/root/share"}, "/var/lib/headcount"),
+        (0, {"HOME": "/home/root", "XDG_DATA_HOME": "/home/root/share"}, "/var/lib/headcount"),
         (0, {"HEADCOUNT_DATA": "/srv/headcount"}, "/srv/headcount"),
         (1000, {"HOME": "/home/ada"}, "/home/ada/.local/share/headcount"),
         (1000, {"HOME": "/home/ada", "XDG_DATA_HOME": "/data"}, "/data/headcount"),

@@ -16,22 +16,8 @@ from service.errors import SetUpError
 from service.store.embedded import embedded_postgresql
 from service.store.embedded import server as embedded_server
 from service.store.embedded.signals import signals_held_back
-from tests.servers import FAST, connect, throw_away_folder
+from tests.servers import FAST, throw_away_folder
 from tests.store.headcounts import first_line, has_ended, headcount, keep, kept, leave_behind, postmaster_of
-
-
-@pytest.fixture(scope="module")
-def used_folder() -> Iterator[Path]:
-    with throw_away_folder() as parent:
-        yield parent / "data"
-
-
-@pytest.fixture
-def folder(used_folder: Path) -> Path:
-    """Return a data folder that was used before, with nothing kept: a first start is the longest part of most tests."""
-    with embedded_postgresql(used_folder, options=FAST) as dsn, connect(dsn) as connection:
-        connection.execute("DROP TABLE IF EXISTS kept")
-    return used_folder
 
 
 @pytest.fixture
