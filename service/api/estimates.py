@@ -1,20 +1,16 @@
 """`/v1/estimates`: the same question, recorded nowhere, answered without PostgreSQL."""
 
 import msgspec
-from litestar import Response
+from litestar import MediaType, Response
 
 from service.api import problem_types as types
 from service.api.bodies import body_of, query_of
 from service.api.envelope import AnyRequest
 from service.api.headcount import Headcount
-from service.api.operations import Operation, Parameter, get, post
+from service.api.operations import QUESTION_PROBLEMS, REVISION_HEADER, Operation, Parameter, get, post
 from service.capacity.answer import Answer
 from service.readers.flat_question import LEVERS, NAMES, question_of
 from service.readers.question import AskedLevers, AskedMean, AskedQuestion, AskedTargets, Key, VersionRef
-
-JSON = "application/json"
-
-_REVISION_HEADER = ("Headcount-Catalog-Revision", "The catalog revision that names were resolved with.")
 
 
 def _type_of(struct: type[msgspec.Struct], name: str) -> object:
@@ -52,10 +48,7 @@ _PARAMETERS = (
         schema=_type_of(AskedTargets, "basis"),
         description="The count that `users` is compared with.",
     ),
-    *(
-        Parameter(name=name, within="query", schema=_type_of(AskedLevers, name), description=f"The lever `{name}`.")
-        for name in LEVERS
-    ),
+    *(Parameter(name=name, within="query", schema=_type_of(AskedLevers, name)) for name in LEVERS),
 )
 
 
@@ -68,13 +61,8 @@ _PARAMETERS = (
         description="The same question and answer as a plan, recorded nowhere; `plan` and `plan_url` are null.",
         body=AskedQuestion,
         answer=Answer,
-        headers=(_REVISION_HEADER,),
-        problems=(
-            types.MALFORMED_JSON,
-            types.PAYLOAD_TOO_LARGE,
-            types.UNSUPPORTED_MEDIA_TYPE,
-            types.VALIDATION,
-        ),
+        headers=(REVISION_HEADER,),
+        problems=QUESTION_PROBLEMS,
     ),
 )
 async def post_estimate(request: AnyRequest, headcount: Headcount) -> Response[bytes]:
@@ -93,7 +81,7 @@ async def post_estimate(request: AnyRequest, headcount: Headcount) -> Response[b
         description="An estimate whose question stands in the query string, for callers that can only GET.",
         parameters=_PARAMETERS,
         answer=Answer,
-        headers=(_REVISION_HEADER,),
+        headers=(REVISION_HEADER,),
         problems=(types.INVALID_PARAMETERS, types.VALIDATION),
     ),
 )
@@ -105,4 +93,4 @@ async def get_estimate(request: AnyRequest, headcount: Headcount) -> Response[by
 
 async def _answer(headcount: Headcount, question: AskedQuestion, *, size: int) -> Response[bytes]:
     body, revision = await headcount.estimate(question, size=size)
-    return Response(body, media_type=JSON, headers={"Headcount-Catalog-Revision": str(revision)})
+    return Response(body, media_type=MediaType.JSON, headers={"Headcount-Catalog-Revision": str(revision)})

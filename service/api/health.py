@@ -15,6 +15,8 @@ from service.catalog.entries import UNREAD
 from service.errors import StoreUnavailable
 from service.store.migrations import is_at_head
 
+_RELEASE = version("headcount")
+
 READY_WITHIN = 1.0
 """Seconds that the database has to answer a probe."""
 
@@ -94,4 +96,4 @@ async def readyz(headcount: Headcount) -> Response[Readiness]:
 async def build(request: AnyRequest, headcount: Headcount) -> Build:
     """Name the release."""
     query_of(request, ())
-    return Build(service=version("headcount"), planner=PLANNER, catalog_revision=headcount.catalog.revision)
+    return Build(service=_RELEASE, planner=PLANNER, catalog_revision=headcount.catalog.revision)

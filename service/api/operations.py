@@ -7,9 +7,16 @@ import msgspec
 from litestar import HttpMethod, route
 from litestar.handlers import HTTPRouteHandler
 
+from service.api import problem_types as types
 from service.api.problem_types import ProblemType
 
 Tag = Literal["plans", "catalog", "operations", "documents"]
+
+
+REVISION_HEADER = ("Headcount-Catalog-Revision", "The catalog revision that names were resolved with.")
+
+QUESTION_PROBLEMS = (types.MALFORMED_JSON, types.PAYLOAD_TOO_LARGE, types.UNSUPPORTED_MEDIA_TYPE, types.VALIDATION)
+"""Problems of every route whose body is a question."""
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,7 +25,8 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     within: Literal["path", "query"]
     schema: Any
-    description: str
+    description: str = ""
+    """Left out where the schema has one."""
     required: bool = False
 
 

@@ -6,14 +6,14 @@ from functools import partial
 from typing import Annotated, Generic, TypeVar
 
 import msgspec
-from litestar import Response
+from litestar import MediaType, Response
 from msgspec import Meta
 
 from service.api import problem_types as types
 from service.api.bodies import body_of, query_of, whole_number
 from service.api.envelope import AnyRequest, request_id_of
 from service.api.headcount import Headcount
-from service.api.operations import Operation, Parameter, get, post
+from service.api.operations import QUESTION_PROBLEMS, REVISION_HEADER, Operation, Parameter, get, post
 from service.api.trace import trace_id_of
 from service.capacity.answer import Answer
 from service.catalog.row import Row
@@ -25,13 +25,10 @@ from service.store.plans import Asked, ListedPlan, Position
 
 Item = TypeVar("Item")
 
-JSON = "application/json"
 PAGE = 50
 LONGEST_PAGE = 1000
 
 _PLAN_ID = Annotated[str, Meta(pattern="^pln_[0-9a-f]{64}$")]
-
-_REVISION_HEADER = ("Headcount-Catalog-Revision", "The catalog revision that names were resolved with.")
 
 
 class PlanList(msgspec.Struct, Generic[Item], frozen=True):
@@ -57,15 +54,9 @@ class PlanList(msgspec.Struct, Generic[Item], frozen=True):
         headers=(
             ("Headcount-Decision", "The id of the decision that recorded this request."),
             ("Content-Location", "Where the plan can be read."),
-            _REVISION_HEADER,
+            REVISION_HEADER,
         ),
-        problems=(
-            types.MALFORMED_JSON,
-            types.PAYLOAD_TOO_LARGE,
-            types.UNSUPPORTED_MEDIA_TYPE,
-            types.VALIDATION,
-            types.UNAVAILABLE,
-        ),
+        problems=(*QUESTION_PROBLEMS, types.UNAVAILABLE),
     ),
 )
 async def record_plan(request: AnyRequest, headcount: Headcount) -> Response[bytes]:
@@ -86,7 +77,7 @@ async def record_plan(request: AnyRequest, headcount: Headcount) -> Response[byt
         "Content-Location": f"/v1/plans/{recorded.plan.id}",
         "Headcount-Catalog-Revision": str(recorded.catalog_revision),
     }
-    return Response(recorded.plan.answer, media_type=JSON, headers=headers)
+    return Response(recorded.plan.answer, media_type=MediaType.JSON, headers=headers)
 
 
 @get(
@@ -112,7 +103,7 @@ async def read_plan(request: AnyRequest, headcount: Headcount, plan: str) -> Res
     headers = {"ETag": etag, "Cache-Control": "private, max-age=31536000, immutable"}
     if etag in _etags(request):
         return Response(b"", status_code=304, headers=headers)
-    return Response(stored.answer, media_type=JSON, headers=headers)
+    return Response(stored.answer, media_type=MediaType.JSON, headers=headers)
 
 
 @get(

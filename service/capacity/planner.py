@@ -12,7 +12,7 @@ from service.capacity.errors import Fault, UnsupportedCombination
 from service.capacity.lengths import Held, Workload, held
 from service.capacity.placement import check_tensor_parallel
 from service.capacity.pool import Pool, pool_of
-from service.capacity.question import Basis, Pinned, Question, Spec
+from service.capacity.question import Basis, Levers, Pinned, Question, Spec
 from service.capacity.resolve_dtype import kv_dtype
 from service.capacity.units import shown_gib, shown_kib, six_digits
 
@@ -42,11 +42,12 @@ def plan(question: Question) -> Answer:
     lengths = _held(question, pool)
     worst_case = levers.data_parallel * (pool.blocks // window_blocks)
     paged = None if lengths is None else _mean_fit(pool, lengths.blocks, levers.data_parallel)
-    admitted = _admitted(question, worst_case, paged)
+    held_by_memory = _held_by_memory(_basis(question), worst_case, paged)
+    admitted = _admitted(levers, held_by_memory)
     fits = worst_case > 0 and not budget.short and (question.targets is None or admitted >= question.targets.users)
     token = ladder.token_rung(question, caches, dtype, pool, budget.rungs[-1])
     window = ladder.window_rung(question, token, pool)
-    binding = _binding(question, budget, admitted, worst_case, paged)
+    binding = _binding(budget, admitted, held_by_memory)
     users = Users(worst_case=worst_case, paged=paged, at_risk=None, admitted=admitted, recommended_max_num_seqs=None)
     return Answer(
         fits=fits,
@@ -143,18 +144,17 @@ def _held_by_memory(basis: Basis, worst_case: int, paged: int | None) -> int:
             raise UnsupportedCombination(Fault("/targets/basis", detail))
 
 
-def _admitted(question: Question, worst_case: int, paged: int | None) -> int:
-    count = _held_by_memory(_basis(question), worst_case, paged)
-    cap = question.levers.max_num_seqs
-    return count if cap is None else min(count, cap * question.levers.data_parallel)
+def _admitted(levers: Levers, held_by_memory: int) -> int:
+    cap = levers.max_num_seqs
+    return held_by_memory if cap is None else min(held_by_memory, cap * levers.data_parallel)
 
 
-def _binding(question: Question, budget: Budget, admitted: int, worst_case: int, paged: int | None) -> Binding:
+def _binding(budget: Budget, admitted: int, held_by_memory: int) -> Binding:
     if budget.weights >= budget.usable:
         return "weights"
     if budget.weights + budget.reserve >= budget.usable:
         return "reserve"
-    return "max_num_seqs" if admitted < _held_by_memory(_basis(question), worst_case, paged) else "kv_cache"
+    return "max_num_seqs" if admitted < held_by_memory else "kv_cache"
 
 
 def _workload_summary(

@@ -13,6 +13,8 @@ MOST_TOKENS = 2**31 - 1
 MOST = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly."""
 
+_LABEL_KEY = re.compile("^[a-z0-9_.-]{1,63}$")
+
 _NO_NUL = r"^[^\x00]*$"
 """PostgreSQL can't store U+0000; the JSON reader refuses it before this, which says so in the schema."""
 
@@ -23,10 +25,8 @@ Amount = Annotated[int, Meta(ge=0, le=MOST)]
 Users = Annotated[int, Meta(ge=1, le=MOST)]
 Ranks = Annotated[int, Meta(ge=1, le=4096)]
 Key = Annotated[str, Meta(min_length=1, max_length=200, pattern=_NO_NUL)]
-LabelKey = Annotated[str, Meta(pattern="^[a-z0-9_.-]{1,63}$")]
+LabelKey = Annotated[str, Meta(pattern=_LABEL_KEY.pattern)]
 LabelValue = Annotated[str, Meta(max_length=256, pattern=_NO_NUL)]
-
-_LABEL_KEY = re.compile(r"[a-z0-9_.-]{1,63}")
 
 
 class _Wire(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

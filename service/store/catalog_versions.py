@@ -1,6 +1,6 @@
 """Catalog versions in PostgreSQL: loading all of them, and adding the ones that a release ships."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.dialects.postgresql import distinct_on
@@ -41,10 +41,10 @@ async def load(connection: AsyncConnection) -> Catalog:
     return Catalog(head, [Version(**row) for row in rows.mappings()])
 
 
-def publish_bundled(connection: Connection, *, now: datetime) -> list[str]:
+def publish_bundled(connection: Connection, *, now: datetime) -> int:
     """Add every bundled entry that isn't the newest version of its key yet, all in one new revision.
 
-    Returns a line per entry added. Takes the lock on the head, so two callers at once publish once.
+    Returns how many were added. Takes the lock on the head, so two callers at once publish once.
     """
     head = connection.execute(select(catalog_head).with_for_update()).one()
     newest = {
@@ -67,7 +67,7 @@ def publish_bundled(connection: Connection, *, now: datetime) -> list[str]:
         if (entry.kind, entry.key) not in newest or entry.digest != newest[entry.kind, entry.key].digest
     ]
     if not missing:
-        return []
+        return 0
     at = max(now, head.at + timedelta(microseconds=1))
     rows = [
         {
@@ -88,9 +88,4 @@ def publish_bundled(connection: Connection, *, now: datetime) -> list[str]:
     ]
     connection.execute(insert(catalog_versions), rows)
     connection.execute(update(catalog_head).values(revision=head.revision + 1, at=at))
-    return [f"{row['kind']}/{row['key']} version {row['version']}" for row in rows]
-
-
-def utc_now() -> datetime:
-    """The clock, in UTC."""
-    return datetime.now(UTC)
+    return len(rows)

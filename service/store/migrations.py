@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.pool import NullPool
 
 from service.errors import SetUpError
-from service.store.catalog_versions import publish_bundled, utc_now
+from service.store.catalog_versions import publish_bundled
 
 OLDEST_SERVER = 15
 """The first major version of PostgreSQL that is supported."""
@@ -27,9 +29,16 @@ def migrations_folder() -> Path:
     return installed if installed.is_dir() else package.parent / "migrations"
 
 
+@cache
+def _scripts() -> ScriptDirectory:
+    # Read from disk, and /readyz asks for the head each time.
+    return ScriptDirectory(str(migrations_folder()))
+
+
+@cache
 def head() -> str:
     """The schema revision that this release needs."""
-    revision = ScriptDirectory(str(migrations_folder())).get_current_head()
+    revision = _scripts().get_current_head()
     assert revision is not None  # there is at least one migration
     return revision
 
@@ -47,11 +56,11 @@ def migrate(url: str) -> list[str]:
         _check_known(before)
         command.upgrade(configuration, "head")
         after = _revision(connection)
-        added = publish_bundled(connection, now=utc_now())
+        added = publish_bundled(connection, now=datetime.now(UTC))
         connection.commit()
     done = [] if before == after else [f"schema: {before or 'empty'} -> {after}"]
     if added:
-        done.append(f"catalog: {len(added)} bundled {'entry' if len(added) == 1 else 'entries'} published")
+        done.append(f"catalog: {added} bundled {'entry' if added == 1 else 'entries'} published")
     return done
 
 
@@ -112,7 +121,7 @@ def _place(url: URL) -> str:
 
 
 def _check_known(revision: str | None) -> None:
-    known = {script.revision for script in ScriptDirectory(str(migrations_folder())).walk_revisions()}
+    known = {script.revision for script in _scripts().walk_revisions()}
     if revision is not None and revision not in known:
         raise SetUpError(
             f"the database's schema is {revision}, which this release doesn't know: a newer release has migrated it;"

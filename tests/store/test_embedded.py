@@ -196,7 +196,7 @@ def test_a_database_of_ones_own_is_a_copy_and_gone_afterwards(running: tuple[Pat
     ("uid", "environment", "place"),
     [
         (0, {}, "/var/lib/headcount"),
-        (0, {"HOME": "/home/root", "XDG_DATA_HOME": "/home/root/share"}, "/var/lib/headcount"),
+        (0, {"HOME": "/home/someone", "XDG_DATA_HOME": "/home/someone/share"}, "/var/lib/headcount"),
         (0, {"HEADCOUNT_DATA": "/srv/headcount"}, "/srv/headcount"),
         (1000, {"HOME": "/home/ada"}, "/home/ada/.local/share/headcount"),
         (1000, {"HOME": "/home/ada", "XDG_DATA_HOME": "/data"}, "/data/headcount"),
