@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import msgspec
+
+from service.capacity.engine import BlockRules
 from service.catalog.entries import Catalog, Kind, Version, canonical, digest_of
 
 
@@ -9,7 +12,7 @@ def figure(value: object) -> dict[str, object]:
     return {"value": value, "source": "made up for tests", "confidence": "high"}
 
 
-def model(layers: int, kv_heads: int, parts: list[tuple[int, str]], **changes: object) -> dict[str, object]:
+def model(full_layers: int, kv_heads: int, parts: list[tuple[int, str]], **changes: object) -> dict[str, object]:
     return {
         "architecture": "TestForCausalLM",
         "dtype": figure("bfloat16"),
@@ -17,7 +20,9 @@ def model(layers: int, kv_heads: int, parts: list[tuple[int, str]], **changes: o
         "vocab_size": None,
         "query_heads": figure(32),
         "max_position_embeddings": figure(131_072),
-        "caches": figure([{"kind": "full", "layers": layers, "kv_heads": kv_heads, "key_dim": 128, "value_dim": 128}]),
+        "caches": figure(
+            [{"kind": "full", "layers": full_layers, "kv_heads": kv_heads, "key_dim": 128, "value_dim": 128}]
+        ),
         "parameters": figure(sum(count for count, _ in parts)),
         "weights": figure(
             [
@@ -30,7 +35,7 @@ def model(layers: int, kv_heads: int, parts: list[tuple[int, str]], **changes: o
     }
 
 
-def gpu(memory: int | None, certainty: str = "measured") -> dict[str, object]:
+def gpu(memory: int | None, certainty: str = "measured", capability: str | None = None) -> dict[str, object]:
     nothing: dict[str, Any] = dict.fromkeys(
         (
             "compute_capability",
@@ -50,6 +55,7 @@ def gpu(memory: int | None, certainty: str = "measured") -> dict[str, object]:
     )
     reported = {"bytes": figure(memory), "reader": "the test", "certainty": certainty}
     return nothing | {
+        "compute_capability": capability,
         "name": "Test GPU",
         "vendor": "NVIDIA",
         "architecture": "Test",
@@ -68,6 +74,27 @@ ENGINE = {
 }
 
 
+RULED = ENGINE | {
+    "reserve_bytes": None,
+    "block_rules": {
+        "null_block": True,
+        "layouts": {"PackedForCausalLM": "packed"},
+        "uneven_pages": "raise",
+        "batches_in_flight": figure(2),
+        "state_copies_for_prefix_caching": figure(value=True),
+        "checkpoint_blocks": 0,
+        "printed_tokens": "concurrency",
+        "latents_as_heads": False,
+        "latent_block_size": {"10": 32},
+        "max_num_batched_tokens": figure({"small": 2048, "large": 8192, "large_from": 70 * 2**30, "small_too": []}),
+        "dtype_defaults": [{"architecture": "SparseForCausalLM", "generation": 10, "dtype": "fp8"}],
+    },
+}
+"""An engine with groups and a null block, whose reserve nobody knows."""
+
+RULES = msgspec.convert(RULED["block_rules"], BlockRules)
+
+
 def version(kind: Kind, key: str, spec: object, number: int = 1) -> Version:
     spec_bytes = canonical(spec)
     return Version(
@@ -81,14 +108,99 @@ def version(kind: Kind, key: str, spec: object, number: int = 1) -> Version:
     )
 
 
+def caches(*kinds: dict[str, object]) -> dict[str, object]:
+    return {"layers": figure(40), "caches": figure(kinds)}
+
+
+FULL = {"kind": "full", "layers": 10, "kv_heads": 2, "key_dim": 256, "value_dim": 256, "at": [[3, 40, 4]]}
+WINDOWS = {"kind": "sliding_window", "layers": 30, "kv_heads": 2, "key_dim": 256, "value_dim": 256, "window": 1024}
+STATES = {
+    "kind": "gated_delta_net",
+    "layers": 30,
+    "key_heads": 16,
+    "value_heads": 32,
+    "key_dim": 128,
+    "value_dim": 128,
+    "conv_kernel": 4,
+    "state_dtype": "fp32",
+}
+BESIDES = [[0, 40, 4], [1, 40, 4], [2, 40, 4]]
+LATENT = {"kind": "latent", "layers": 40, "latent_dim": 512, "rope_dim": 64}
+INDEX = {"kind": "index_keys", "layers": 40, "key_dim": 128, "stored": "fp8"}
+EXPERTS: list[dict[str, object]] = [
+    {"name": "embeddings", "parameters": 10**9, "dtype": "bf16", "follows_weight_dtype": False, "stage": "first"},
+    {"name": "layers", "parameters": 4 * 10**9, "dtype": "bf16", "follows_weight_dtype": True},
+    {"name": "keys and values", "parameters": 10**8, "dtype": "bf16", "follows_weight_dtype": True, "most_shards": 2},
+    {"name": "norms", "parameters": 10**6, "dtype": "bf16", "follows_weight_dtype": False, "most_shards": 1},
+    {"name": "experts", "parameters": 60 * 10**9, "dtype": "nvfp4", "follows_weight_dtype": True, "experts": True},
+    {"name": "head", "parameters": 10**9, "dtype": "bf16", "follows_weight_dtype": False, "stage": "last"},
+    {"name": "tower", "parameters": 5 * 10**8, "dtype": "bf16", "follows_weight_dtype": False, "stage": "first",
+     "needed": "multimodal"},
+    {"name": "draft", "parameters": 2 * 10**8, "dtype": "bf16", "follows_weight_dtype": False, "stage": "last",
+     "needed": "drafting"},
+]  # fmt: skip
+
 FIXED = (
     version("engines", "generic", ENGINE),
+    version("engines", "ruled@1", RULED),
     version("gpus", "card", gpu(85_520_809_984)),
     version("gpus", "card", gpu(90_000_000_000, "assumed"), 2),
     version("gpus", "mystery", gpu(None)),
+    version("gpus", "small", gpu(24 * 10**9, capability="8.9")),
+    version("gpus", "hopper", gpu(85_520_809_984, capability="9.0")),
+    version("gpus", "blackwell", gpu(191_000_000_000, capability="10.0")),
+    version("gpus", "workstation", gpu(100_000_000_000, capability="12.0")),
     version("models", "test/grouped", model(32, 8, [(8_030_261_248, "bf16")])),
     version("models", "test/multi-head", model(32, 32, [(7 * 10**9, "fp16")], dtype=figure("float16"))),
     version("models", "test/mixed", model(94, 4, [(230 * 10**9, "fp8"), (10**9, "bf16")], dtype=None)),
+    version("models", "test/windows", model(40, 2, [(10**9, "bf16")], **caches(FULL, WINDOWS | {"at": BESIDES}))),
+    version(
+        "models",
+        "test/states",
+        model(
+            40,
+            2,
+            [(10**9, "bf16")],
+            **caches(FULL, STATES | {"at": BESIDES}),
+            draft_caches=figure([FULL | {"layers": 1, "at": [[40, 41, 1]]}]),
+        ),
+    ),
+    version(
+        "models",
+        "test/sparse",
+        model(40, 2, [(10**9, "bf16")], **caches(LATENT | {"sparse": True}, INDEX), architecture="SparseForCausalLM"),
+    ),
+    version("models", "test/latent", model(40, 2, [(10**9, "bf16")], **caches(LATENT))),
+    version(
+        "models",
+        "test/scheme",
+        model(40, 2, [(10**9, "bf16")], **caches(FULL | {"layers": 40, "at": []}), kv_cache_scheme=figure("fp8")),
+    ),
+    version(
+        "models", "test/experts", model(40, 2, [], **caches(FULL | {"layers": 40, "at": []}), weights=figure(EXPERTS))
+    ),
+    version(
+        "models",
+        "test/lora",
+        model(
+            32,
+            2,
+            [(10**9, "bf16")],
+            lora=figure({"whole": 1000, "divided": 4000, "keys_and_values": 100, "kv_heads": 2}),
+        ),
+    ),
+    version(
+        "models",
+        "test/ends",
+        model(
+            32,
+            2,
+            [],
+            weights=figure(
+                [{**EXPERTS[0], "follows_weight_dtype": True}, {**EXPERTS[1], "follows_weight_dtype": True}]
+            ),
+        ),
+    ),
 )
 
 

@@ -1,4 +1,7 @@
-"""Reads of `/v1/gpus` and `/v1/models`: list, one, versions. From memory, so they answer without PostgreSQL."""
+"""Reads of `/v1/gpus`, `/v1/models` and `/v1/engines`: list, one, versions.
+
+From memory, so they answer without PostgreSQL.
+"""
 
 from collections.abc import Callable
 from typing import Annotated, Generic, TypeVar
@@ -12,6 +15,7 @@ from service.api.bodies import query_of, whole_number
 from service.api.envelope import AnyRequest
 from service.api.headcount import Headcount
 from service.api.operations import Operation, Parameter, get
+from service.capacity.engine import Engine
 from service.capacity.gpu import Gpu
 from service.capacity.model import Model
 from service.catalog.entries import Catalog, Shelf, Version
@@ -19,6 +23,7 @@ from service.errors import NotStored, UnknownKey
 from service.readers.question import MOST_TOKENS
 
 Spec = TypeVar("Spec")
+AnyShelf = Shelf[Gpu] | Shelf[Model] | Shelf[Engine]
 
 
 class EntrySummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +77,13 @@ def catalog_routes() -> list[HTTPRouteHandler]:
             Model,
             lambda held: held.models,
         ),
+        *_routes(
+            "engine",
+            "/v1/engines",
+            (_path_parameter("key", _SEGMENT, "An engine's key, such as `vllm@0.19`."),),
+            Engine,
+            lambda held: held.engines,
+        ),
     ]
 
 
@@ -79,8 +91,8 @@ def _routes(
     noun: str,
     root: str,
     key_parameters: tuple[Parameter, ...],
-    spec_type: type[Gpu] | type[Model],
-    shelf_in: Callable[[Catalog], Shelf[Gpu] | Shelf[Model]],
+    spec_type: type[Gpu] | type[Model] | type[Engine],
+    shelf_in: Callable[[Catalog], AnyShelf],
 ) -> list[HTTPRouteHandler]:
     one = root + "".join(f"/{{{parameter.name}:str}}" for parameter in key_parameters)
     name = noun[0].upper() + noun[1:]
@@ -159,7 +171,7 @@ def _routes(
     return [entries, newest, versions, version]
 
 
-def _find(shelf: Shelf[Gpu] | Shelf[Model], key: str, number: int | None) -> Version:
+def _find(shelf: AnyShelf, key: str, number: int | None) -> Version:
     try:
         return shelf.version(key, number)
     except UnknownKey as unknown:  # in a path, unlike in a question, an unknown name is an unknown address

@@ -137,6 +137,8 @@ def _parameter(parameter: Parameter, schemas: _Schemas) -> dict[str, Any]:
         "required": parameter.required,
         "description": described.get("description", parameter.description),
         "schema": schema,
+        # Several values stand in one parameter, with commas between them.
+        **({"style": "form", "explode": False} if schema.get("type") == "array" else {}),
     }
 
 

@@ -33,17 +33,50 @@ class UsersRange(msgspec.Struct, frozen=True):
     high: int
 
 
+class CacheGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Layers whose blocks the engine gives out together, on the tightest rank."""
+
+    kinds: tuple[str, ...]
+    layers: int
+    block_size: int | None
+    """Tokens of one of its blocks; null for states and rings, which take as many blocks whatever the length."""
+    blocks_per_window: int
+    """Blocks that one user takes of it who fills the window."""
+    used_bytes_per_block: int
+    """Bytes of one block that hold records; the rest is padding."""
+
+
 class KvCache(msgspec.Struct, frozen=True, kw_only=True):
     """One pool's cache on its tightest rank."""
 
+    dtype: str
+    """The number format that keys and values are kept in."""
     bytes_per_token: int
+    """What every further token takes, padding apart."""
     fixed_bytes_per_user: int
+    """What a user takes whatever the length: states, and windows once they are full; padding apart."""
     block_size: int
+    block_bytes: int
     blocks: int
+    null_blocks: int
+    """Blocks that the engine never gives out; users are counted without them."""
     max_concurrency: float
     """All blocks over the blocks of one full window, not rounded down: the figure that engines print."""
-    groups: tuple[()]
-    """Empty: the generic engine has no cache groups."""
+    printed_tokens: int | None
+    """The number of tokens that this engine release prints at start-up; it isn't a capacity. Null: no such line."""
+    padding_bytes_per_window: int
+    """Bytes that one user's blocks waste when the window is full: pages padded, and places that no layer fills."""
+    groups: tuple[CacheGroup, ...]
+    """Empty where the engine has no cache groups."""
+
+
+class Inverse(msgspec.Struct, frozen=True, kw_only=True):
+    """The nearest change of one lever that makes a question fit which doesn't. Null: no value of that lever does."""
+
+    max_model_len: int | None
+    """The largest window that does, exact to the token."""
+    gpu_memory_utilization: float | None
+    """The smallest share that does, exact to the block (and to a billionth)."""
 
 
 class WorkloadSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,10 +109,11 @@ class Assumed(msgspec.Struct, frozen=True):
 
 
 class Input(msgspec.Struct, frozen=True):
-    """The exact catalog version that was used."""
+    """The exact catalog version that was used, or what was given inline."""
 
     key: str
-    version: int
+    version: int | None
+    """Null for what was given inline."""
     digest: str
 
 
@@ -110,6 +144,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     ladder: tuple[Rung, ...]
     workload: WorkloadSummary | None
     binding: Binding
+    inverse: Inverse | None
+    """Null for an answer that fits."""
     levers: None
     second_ceiling: None
     caveats: tuple[Caveat, ...]

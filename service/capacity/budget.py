@@ -7,7 +7,8 @@ import msgspec
 from service.capacity.dtypes import BITS
 from service.capacity.errors import Fault, NotPlannedYet
 from service.capacity.gpu import ReportedMemory
-from service.capacity.model import WeightPart, weight_bytes
+from service.capacity.model import AskedWeightDtype, WeightPart
+from service.capacity.placement import Stage
 from service.capacity.question import Question
 from service.capacity.rungs import (
     Operand,
@@ -18,12 +19,14 @@ from service.capacity.rungs import (
     lever_operand,
     step_operand,
 )
-from service.capacity.units import ceil_div, exact
+from service.capacity.units import exact
+from service.capacity.weights import Share, bytes_per_rank, lora_parts, shares
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """One rank's memory, in bytes, and the five rungs that explain it."""
 
+    reported: int
     usable: int
     """What the engine may use; all of the reported memory when the cache's size is set by hand."""
     weights: int
@@ -34,28 +37,30 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     rungs: tuple[Rung, ...]
 
 
-def budget_of(question: Question) -> Budget:
+def budget_of(question: Question, stage: Stage) -> Budget:
     """Climb down from reported memory to the KV budget; it can come out negative, which means zero blocks.
 
-    Raises `NotPlannedYet` when the catalog doesn't know the card's memory or the model's parameter count.
+    Raises `NotPlannedYet` when the catalog doesn't know the card's memory, the model's parameter count or, where no
+    size of the cache is given, the engine's reserve.
     """
     levers = question.levers
     memory = _memory(question)
-    parts = _weight_parts(question)
+    parts = (*_weight_parts(question), *lora_parts(question.model.spec, levers))
+    loaded = shares(question.model.spec, parts, levers, stage)
     reported = memory.bytes.value
     usable = floor(reported * exact(levers.gpu_memory_utilization))
-    all_weights = weight_bytes(parts, levers.weight_dtype)
-    weights = ceil_div(all_weights, levers.tensor_parallel)
-    reserve = levers.reserve_bytes + levers.other_process_bytes
+    weights = bytes_per_rank(loaded)
+    reserve = _reserve(question) + levers.other_process_bytes
     given = levers.kv_cache_memory_bytes
     left = (usable if given is None else reported) - weights - reserve
     kv = left if given is None else min(given, left)
     first = _reported_rung(question, memory)
     second = _usable_rung(question, first, usable)
-    third = _weights_rung(question, parts, all_weights, weights)
+    third = _weights_rung(question, loaded, weights)
     fourth = _reserve_rung(question, reserve)
     fifth = _kv_rung(second, third, fourth, kv) if given is None else _given_rung(given, first, third, fourth, kv)
     return Budget(
+        reported=reported,
         usable=usable if given is None else reported,
         weights=weights,
         reserve=reserve,
@@ -74,10 +79,14 @@ def _memory(question: Question) -> ReportedMemory:
 
 
 def _weight_parts(question: Question) -> tuple[WeightPart, ...]:
+    """The parts of the weights; none where nobody knows them and the size of the cache is given."""
     weights = question.model.spec.weights
-    if weights is None:
-        raise NotPlannedYet(Fault("/model", f"the parameter count of {question.model.key} isn't known"))
-    return weights.value
+    if weights is not None:
+        return weights.value
+    if question.levers.kv_cache_memory_bytes is None:
+        detail = f"the parameter count of {question.model.key} isn't known: give kv_cache_memory_bytes"
+        raise NotPlannedYet(Fault("/model", detail))
+    return ()
 
 
 def _reported_rung(question: Question, memory: ReportedMemory) -> Rung:
@@ -108,50 +117,100 @@ def _usable_rung(question: Question, reported: Rung, usable: int) -> Rung:
     )
 
 
-def _weights_rung(question: Question, parts: tuple[WeightPart, ...], total: int, per_rank: int) -> Rung:
-    levers = question.levers
-    terms = " + ".join(
-        f"{part.parameters:,} parameters of the {part.name} x {BITS[part.loaded_as(levers.weight_dtype)] // 8} B"
-        for part in parts
-    )
-    over_ranks = f", over {levers.tensor_parallel} ranks = {per_rank:,} B each" if levers.tensor_parallel > 1 else ""
-    figure = question.model.spec.weights
-    assert figure is not None  # _weight_parts has refused it
-    what_if = levers.weight_dtype != "auto"
-    operands = tuple(
-        operand
-        for part in parts
-        for operand in (
-            Operand(part.name, part.parameters, "parameters", figure.source, certainty_of(figure.confidence)),
-            Operand(f"bits of {part.name}", BITS[part.loaded_as(levers.weight_dtype)], "bits", "its dtype", "exact"),
+def _reserve(question: Question) -> int:
+    """Bytes that the engine keeps back; with a cache whose size is given and a reserve that isn't known, none."""
+    reserve = question.levers.reserve_bytes
+    if reserve is None and question.levers.kv_cache_memory_bytes is None:
+        detail = (
+            f"what {question.engine.key} keeps back for activations, CUDA graphs, NCCL and contexts isn't known: give"
+            " reserve_bytes, or kv_cache_memory_bytes as the engine prints it"
         )
-    )
-    ranks = lever_operand("tensor_parallel", levers.tensor_parallel, "ranks")
+        raise NotPlannedYet(Fault("/levers/reserve_bytes", detail))
+    return reserve or 0
+
+
+def _weights_rung(question: Question, loaded: tuple[Share, ...], per_rank: int) -> Rung:
+    levers = question.levers
+    figure = question.model.spec.weights
+    if figure is None:
+        unknown = f"the weights of {question.model.key} aren't known"
+        return byte_rung(
+            3,
+            "weights",
+            0,
+            formula=f"nothing is counted: {unknown}, and the size of the cache is given",
+            operands=(Operand("weights", 0, "B", unknown, "assumed"),),
+            source=unknown,
+        )
+    what_if = levers.weight_dtype != "auto"
+    certainty = certainty_of(figure.confidence)
+    operands: list[Operand] = []
+    for share in loaded:
+        part = share.part
+        dtype = part.loaded_as(levers.weight_dtype)
+        if _from_files(part, levers.weight_dtype):
+            amount = part.loaded_bytes(levers.weight_dtype)
+            operands.append(Operand(part.name, amount, "B", figure.source, certainty))
+        else:
+            operands.append(Operand(part.name, part.parameters, "parameters", figure.source, certainty))
+            operands.append(Operand(f"bits of {part.name}", float(BITS[dtype]), "bits", "its dtype", "exact"))
     return byte_rung(
         3,
         "weights",
         per_rank,
-        formula=f"{terms} = {total:,} B{over_ranks}",
-        operands=(*operands, ranks),
+        formula=" + ".join(_term(share, levers.weight_dtype) for share in loaded) + f" = {per_rank:,} B on one rank",
+        operands=(
+            *operands,
+            lever_operand("tensor_parallel", levers.tensor_parallel, "ranks"),
+            *(
+                lever_operand(name, value, unit)
+                for name, value, unit, default in (
+                    ("pipeline_parallel", levers.pipeline_parallel, "stages", 1),
+                    ("expert_parallel", int(levers.expert_parallel), "0 or 1", 0),
+                )
+                if value != default
+            ),
+        ),
         source=figure.source + ("; in the dtype of the weight_dtype lever, scales and towers apart" if what_if else ""),
-        certainty="assumed" if what_if else certainty_of(figure.confidence),
+        certainty="assumed" if what_if else certainty,
     )
 
 
+def _from_files(part: WeightPart, weight_dtype: AskedWeightDtype) -> bool:
+    return part.bytes is not None and part.loaded_as(weight_dtype) == part.dtype
+
+
+def _term(share: Share, weight_dtype: AskedWeightDtype) -> str:
+    part = share.part
+    if _from_files(part, weight_dtype):
+        term = f"{part.loaded_bytes(weight_dtype):,} B of the {part.name}"
+    else:
+        width = f"{float(BITS[part.loaded_as(weight_dtype)] / 8):g}"
+        term = f"{part.parameters:,} parameters of the {part.name} x {width} B"
+    on_stage = "" if share.layers == 1 else f" x {share.layers} of the layers"
+    over_ranks = "" if share.of == 1 else f" / {share.of} ranks"
+    return term + on_stage + over_ranks
+
+
 def _reserve_rung(question: Question, reserve: int) -> Rung:
-    levers = question.levers
-    default = question.engine.spec.reserve_bytes
+    levers, default = question.levers, question.engine.spec.reserve_bytes
     others = f" + {levers.other_process_bytes:,} B of other processes" if levers.other_process_bytes else ""
+    what = "for activations, CUDA graphs, NCCL and contexts"
+    if levers.reserve_bytes is None:
+        formula = f"nothing is counted {what}: it isn't known, and the size of the cache is given{others}"
+        own = Operand("reserve_bytes", 0, "B", f"not known for {question.engine.key}", "assumed")
+        source = f"not known for {question.engine.key}"
+    else:
+        formula = f"{levers.reserve_bytes:,} B {what}{others}"
+        own = default_operand("reserve_bytes", levers.reserve_bytes, "B", default)
+        source = own.source
     return byte_rung(
         4,
         "reserve",
         reserve,
-        formula=f"{levers.reserve_bytes:,} B for activations, CUDA graphs, NCCL and contexts{others}",
-        operands=(
-            default_operand("reserve_bytes", levers.reserve_bytes, "B", default),
-            lever_operand("other_process_bytes", levers.other_process_bytes, "B"),
-        ),
-        source=default.source if levers.reserve_bytes == default.value else "the reserve_bytes lever",
+        formula=formula,
+        operands=(own, lever_operand("other_process_bytes", levers.other_process_bytes, "B")),
+        source=source,
     )
 
 

@@ -11,8 +11,9 @@ from service.capacity.question import Pinned, Question, Spec
 def canonical_question(question: Question) -> bytes:
     """Render a question for hashing and for storage.
 
-    Keys sorted, no spaces, every default written out, every catalog name as key, version and spec digest; floats
-    in their shortest decimal. Equal questions give equal bytes, however they were written.
+    Keys sorted, no spaces, every default written out, every catalog name as key, version and spec digest, what was
+    given inline as the spec that was read from it; floats in their shortest decimal. Equal questions give equal
+    bytes, however they were written.
     """
     document = {
         "model": _name(question.model),
@@ -32,5 +33,7 @@ def plan_id(canonical: bytes) -> str:
     return f"pln_{hashlib.sha256(canonical).hexdigest()}"
 
 
-def _name(pinned: Pinned[Spec]) -> dict[str, str | int]:
+def _name(pinned: Pinned[Spec]) -> dict[str, object]:
+    if pinned.version is None:
+        return {"key": pinned.key, "spec": pinned.spec}
     return {"key": pinned.key, "version": pinned.version, "digest": pinned.digest}

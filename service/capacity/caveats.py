@@ -3,6 +3,9 @@
 from math import ceil
 
 from service.capacity.answer import Assumed, Caveat
+from service.capacity.cache import KeysAndValues
+from service.capacity.cache.footprint import Chunk, State, Window
+from service.capacity.deployment import Deployment, default_batched_tokens
 from service.capacity.lengths import Mean, Rows, Total
 from service.capacity.question import Question
 from service.capacity.units import exact
@@ -67,7 +70,8 @@ def caveats_of(question: Question) -> tuple[Caveat, ...]:
         )
     kv_heads = question.levers.kv_heads
     query_heads = question.model.spec.query_heads.value
-    own = max(cache.kv_heads for cache in question.model.spec.caches.value)
+    caches = question.model.spec.caches.value
+    own = max((cache.kv_heads for cache in caches if isinstance(cache, KeysAndValues)), default=0)
     if kv_heads is not None and kv_heads == query_heads != own:
         found.append(
             Caveat(
@@ -80,7 +84,7 @@ def caveats_of(question: Question) -> tuple[Caveat, ...]:
     return tuple(found)
 
 
-def assumed_of(question: Question, cache_dtype: Assumed | None) -> tuple[Assumed, ...]:
+def assumed_of(question: Question, deployment: Deployment) -> tuple[Assumed, ...]:
     """List the defaults that the answer stands on.
 
     A lever counts as a default by its value, whether or not the caller wrote it out: the same question is the
@@ -98,11 +102,36 @@ def assumed_of(question: Question, cache_dtype: Assumed | None) -> tuple[Assumed
         ("block_size", engine.spec.block_size),
     ):
         unused = name == "gpu_memory_utilization" and levers.kv_cache_memory_bytes is not None
-        if getattr(levers, name) == default.value and not unused:
+        if default is not None and getattr(levers, name) == default.value and not unused:
             stands_on.append(Assumed(name, str(default.value), f"default of the engine {engine.key}: {default.source}"))
+    stands_on += _assumed_of_groups(question, deployment)
     memory = question.gpu.spec.reported_memory
     if memory is not None and memory.certainty == "assumed":
         stands_on.append(Assumed("reported_memory", str(memory.bytes.value), memory.bytes.source))
-    if cache_dtype is not None:
-        stands_on.append(cache_dtype)
+    if deployment.dtype.reason is not None:
+        stands_on.append(Assumed("kv_cache_dtype", deployment.dtype.dtype, deployment.dtype.reason))
     return tuple(stands_on)
+
+
+def _assumed_of_groups(question: Question, deployment: Deployment) -> list[Assumed]:
+    """List what windows and states stand on, where there are any and the engine has rules for them."""
+    levers, engine = question.levers, question.engine
+    rules = engine.spec.block_rules
+    if rules is None:
+        return []
+    spans = [footprint.span for footprint in deployment.footprints]
+    found = []
+    if any(isinstance(span, Window | Chunk) for span in spans):
+        batched = levers.max_num_batched_tokens
+        if batched is not None and batched == default_batched_tokens(engine.spec, question.gpu.spec):
+            source = rules.max_num_batched_tokens.source
+            reason = f"default of the engine {engine.key} on this card: {source}"
+            found.append(Assumed("max_num_batched_tokens", str(batched), reason))
+        batches = rules.batches_in_flight
+        found.append(Assumed("batches_in_flight", str(batches.value), f"{engine.key}: {batches.source}"))
+    if any(isinstance(span, State) for span in spans):
+        on = rules.state_copies_for_prefix_caching
+        if levers.enable_prefix_caching == (on.value or levers.speculative_tokens > 0):
+            value = str(levers.enable_prefix_caching).lower()
+            found.append(Assumed("enable_prefix_caching", value, f"states of {engine.key}: {on.source}"))
+    return found

@@ -1,18 +1,70 @@
 """What a release of a serving engine is to the planner."""
 
+from typing import Literal
+
 import msgspec
 
+from service.capacity.dtypes import KvCacheDtype
 from service.capacity.figures import Figure
 
 
-class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ByMemory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A default that depends on the card's memory."""
+
+    small: int
+    large: int
+    large_from: int
+    """Bytes of reported memory from which on the large default holds."""
+    small_too: tuple[str, ...]
+    """Words in the names of cards that get the small default whatever their memory."""
+
+
+class DtypeDefault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A model architecture whose cache the engine turns to another format by itself on one generation of cards."""
+
+    architecture: str
+    generation: int
+    """The major number of the compute capability."""
+    dtype: KvCacheDtype
+
+
+class BlockRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How a release lays out caches of several kinds in blocks of one size."""
+
+    null_block: bool
+    """Whether one block is set aside and never given to a request."""
+    layouts: dict[str, Literal["tuples", "packed"]]
+    """Architectures whose pages aren't padded to one size: packed side by side, or in tuples of one page per size."""
+    uneven_pages: Literal["raise", "pad"]
+    """What becomes of a block whose page doesn't divide the largest: as many tokens as fit, or its own and padding."""
+    batches_in_flight: Figure[int]
+    """Batches of `max_num_batched_tokens` whose tokens windows keep beside their own."""
+    state_copies_for_prefix_caching: Figure[bool]
+    """Whether prefix caching is on by default for states, so that a request keeps one more copy of its own."""
+    checkpoint_blocks: int
+    """Further copies of the states that are checkpointed."""
+    printed_tokens: Literal["smallest_group", "concurrency"]
+    """What the printed number of tokens is: blocks over groups x the smallest block, or concurrency x window."""
+    latents_as_heads: bool
+    """Whether there are no kernels for latents yet, so that keys and values of all heads are kept."""
+    latent_block_size: dict[str, int]
+    """Tokens of a block of dense latent caches, by generation of the card (major compute capability); others: the
+    engine's block size."""
+    max_num_batched_tokens: Figure[ByMemory]
+    dtype_defaults: tuple[DtypeDefault, ...]
+
+
+class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     """The defaults and rules of one engine release.
 
     `generic` is no real engine: a share of the driver-reported memory, one flat reserve, no groups, no null block.
     """
 
     gpu_memory_utilization: Figure[float]
-    reserve_bytes: Figure[int]
+    reserve_bytes: Figure[int] | None
+    """Null when it isn't known: then a question has to give `reserve_bytes` or `kv_cache_memory_bytes`."""
     block_size: Figure[int]
     """Tokens of one block."""
+    block_rules: BlockRules | None = None
+    """Null: every kind of cache has blocks of its own size, and nothing is padded."""
     notes: str | None

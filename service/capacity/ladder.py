@@ -1,10 +1,13 @@
 """Steps 6 to 8 of the ladder: from the KV budget to blocks, to one full window, to users."""
 
+from collections.abc import Iterator
 from fractions import Fraction
 
-from service.capacity.cache import CacheKind
-from service.capacity.dtypes import BITS
-from service.capacity.lengths import Held
+from service.capacity.cache import CacheKind, Footprint
+from service.capacity.cache.footprint import Chunk, Context, Window
+from service.capacity.deployment import Deployment, Rank
+from service.capacity.figures import Certainty
+from service.capacity.layout import Group, layer_numbers
 from service.capacity.pool import Pool
 from service.capacity.question import Question
 from service.capacity.rungs import (
@@ -17,50 +20,42 @@ from service.capacity.rungs import (
     step_operand,
     weakest,
 )
-from service.capacity.units import shown_kib, six_digits
+from service.capacity.units import ceil_div, shown_kib, six_digits
 
 _LONGEST_FRACTION = 10**15
 
+_UNITS = {"layers": "layers", "heads": "heads", "groups": "groups", "window": "tokens", "chunk": "tokens"}
+"""Units of shapes by how their names end; what is left counts elements."""
 
-def token_rung(question: Question, caches: tuple[CacheKind, ...], dtype: str, pool: Pool, budget: Rung) -> Rung:
+
+def token_rung(question: Question, deployment: Deployment, rank: Rank) -> Rung:
     """Step 6: bytes of one token on one rank, and how many blocks the budget holds."""
-    levers = question.levers
+    levers, pool, budget = question.levers, rank.pool, rank.budget.rungs[-1]
     figure = question.model.spec.caches
     what_if = levers.kv_heads is not None
     source = "the kv_heads lever: a what-if, another checkpoint" if what_if else figure.source
     certainty = "assumed" if what_if else certainty_of(figure.confidence)
-    width = BITS[dtype] // 8
-    terms = " + ".join(
-        f"{cache.layers} layers x {cache.kv_heads_per_rank(levers.tensor_parallel)} KV heads"
-        f" x ({cache.key_dim} + {cache.value_dim}) x {width} B"
-        for cache in caches
-    )
-    shapes = tuple(
-        Operand(name, value, unit, source, certainty)
-        for cache in caches
-        for name, value, unit in (
-            ("layers", cache.layers, "layers"),
-            ("kv_heads", cache.kv_heads, "heads"),
-            ("key_dim", cache.key_dim, "elements"),
-            ("value_dim", cache.value_dim, "elements"),
-        )
-    )
+    per_token = bytes_per_token(deployment, rank)
+    grown = [
+        f"{layers} layers x {footprint.formula}"
+        for footprint in deployment.footprints
+        if footprint.grows and (layers := layers_on(footprint, rank))
+    ]
+    terms = " + ".join(grown) if grown else "no layer keeps more for a further token"
+    one_block = f"({per_token:,} B x {levers.block_size} tokens)" if _is_plain(pool) else f"{pool.block_bytes:,} B"
     return Rung(
         step=6,
         name="bytes_per_token",
-        value=pool.bytes_per_token,
+        value=per_token,
         unit="B/token",
-        bytes=pool.bytes_per_token,
-        shown=shown_kib(pool.bytes_per_token),
-        formula=(
-            f"{terms} = {pool.bytes_per_token:,} B; {max(0, budget.value):,} B // ({pool.bytes_per_token:,} B"
-            f" x {pool.block_size} tokens) = {pool.blocks:,} blocks"
-        ),
+        bytes=per_token,
+        shown=shown_kib(per_token),
+        formula=f"{terms} = {per_token:,} B; {max(0, budget.value):,} B // {one_block} = {pool.blocks:,} blocks",
         operands=(
-            *shapes,
-            Operand("bytes_per_element", width, "B", f"the width of {dtype}", "exact"),
+            *(operand for cache in deployment.caches for operand in _shape(cache, source, certainty)),
+            Operand("bytes_per_block", pool.block_bytes, "B", "the groups of the cache", "exact"),
             lever_operand("tensor_parallel", levers.tensor_parallel, "ranks"),
-            default_operand("block_size", pool.block_size, "tokens", question.engine.spec.block_size),
+            default_operand("block_size", levers.block_size, "tokens", question.engine.spec.block_size),
             step_operand(budget),
         ),
         source=source,
@@ -73,20 +68,77 @@ def window_rung(question: Question, token: Rung, pool: Pool) -> Rung:
     window = question.levers.max_model_len
     limit = question.model.spec.max_position_embeddings
     blocks = pool.cost(window)
+    if _is_plain(pool):
+        of_what = f"blocks of {question.levers.block_size} tokens x {token.value:,} B per token"
+        formula = f"{window:,} tokens = {blocks:,} {of_what}"
+    else:
+        padding = pool.padding_bytes(window)
+        terms = " + ".join(
+            f"{share * taken:,} of {kinds_of(group)}"
+            for group, share, taken in zip(pool.groups, pool.shares, pool.group_blocks(window), strict=True)
+        )
+        formula = f"{window:,} tokens = {terms} = {blocks:,} blocks x {pool.block_bytes:,} B"
+        formula += f", {padding:,} B of it padding" if padding else ""
     return byte_rung(
         7,
         "bytes_per_window",
         blocks * pool.block_bytes,
-        formula=(
-            f"{window:,} tokens = {blocks:,} blocks of {pool.block_size} tokens x {pool.bytes_per_token:,} B per token"
-        ),
+        formula=formula,
         operands=(
             default_operand("max_model_len", window, "tokens", limit),
-            default_operand("block_size", pool.block_size, "tokens", question.engine.spec.block_size),
+            default_operand("block_size", question.levers.block_size, "tokens", question.engine.spec.block_size),
+            *_in_flight(question, pool),
             step_operand(token),
         ),
         source="step 6 and the max_model_len lever",
     )
+
+
+def bytes_per_token(deployment: Deployment, rank: Rank) -> int:
+    """What every further token takes on one rank, padding apart; rounded up where several tokens share a record."""
+    total = sum(
+        (
+            Fraction(layers_on(footprint, rank) * footprint.record_bytes, footprint.tokens_per_record)
+            for footprint in deployment.footprints
+            if footprint.grows
+        ),
+        Fraction(0),
+    )
+    return ceil_div(total.numerator, total.denominator)
+
+
+def layers_on(footprint: Footprint, rank: Rank) -> int:
+    """How many of a footprint's layers are on a rank's stage."""
+    return sum(layer in rank.stage.layers for layer in layer_numbers(footprint))
+
+
+def kinds_of(group: Group) -> str:
+    """Name a group by the kinds of its layers."""
+    return " and ".join(dict.fromkeys(pages.kind for pages in group.pages))
+
+
+def _is_plain(pool: Pool) -> bool:
+    """Whether every block is the same number of tokens of all layers, and nothing else."""
+    return len(pool.groups) == 1 and pool.groups[0].span == Context() and pool.terms.context_shards == 1
+
+
+def _shape(cache: CacheKind, source: str, certainty: Certainty) -> Iterator[Operand]:
+    for name in cache.__struct_fields__:
+        value = getattr(cache, name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            unit = next((unit for ending, unit in _UNITS.items() if name.endswith(ending)), "elements")
+            yield Operand(name, value, unit, source, certainty)
+
+
+def _in_flight(question: Question, pool: Pool) -> Iterator[Operand]:
+    """What windows hold beyond their own tokens: batches in flight of so many tokens."""
+    rules, levers = question.engine.spec.block_rules, question.levers
+    if rules is None or not any(isinstance(group.span, Window | Chunk) for group in pool.groups):
+        return
+    batches = rules.batches_in_flight
+    yield Operand("batches_in_flight", batches.value, "batches", batches.source, certainty_of(batches.confidence))
+    if levers.max_num_batched_tokens is not None:
+        yield lever_operand("max_num_batched_tokens", levers.max_num_batched_tokens, "tokens")
 
 
 def _spelled_out(mean: Fraction) -> str:
@@ -106,23 +158,25 @@ def users_rung(
     token: Rung,
     window: Rung,
     counts: tuple[int, int | None],
-    held: Held | None,
+    mean_blocks: Fraction | None,
 ) -> Rung:
     """Step 8: the users of the whole deployment, guaranteed and observed: `counts` is (worst case, paged)."""
     pools = question.levers.data_parallel
+    null = f" - {pool.null_blocks} null block" if pool.null_blocks else ""
+    blocks = f"({pool.blocks:,} blocks{null})" if null else f"{pool.blocks:,} blocks"
     window_blocks = pool.cost(question.levers.max_model_len)
     worst_case, paged = counts
     over = f" x {pools} pools" if pools > 1 else ""
-    formula = f"{pool.blocks:,} blocks // {window_blocks:,} of a full window{over} = {worst_case:,} worst case"
+    formula = f"{blocks} // {window_blocks:,} of a full window{over} = {worst_case:,} worst case"
     shown = f"{worst_case:,} worst case"
     operands = [
         Operand("blocks", pool.blocks, "blocks", "steps 5 and 6", weakest(budget, token)),
         Operand("blocks_per_window", window_blocks, "blocks", "step 7", window.certainty),
         lever_operand("data_parallel", pools, "pools"),
     ]
-    if paged is not None and held is not None:
-        mean = six_digits(held.blocks)
-        formula += f"; {pool.blocks:,} blocks // {_spelled_out(held.blocks)} held on average{over} = {paged:,} paged"
+    if paged is not None and mean_blocks is not None:
+        mean = six_digits(mean_blocks)
+        formula += f"; {blocks} // {_spelled_out(mean_blocks)} held on average{over} = {paged:,} paged"
         shown += f", {paged:,} paged"
         operands.append(Operand("mean_held_blocks", mean, "blocks", "the workload", "exact"))
     return Rung(

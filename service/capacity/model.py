@@ -5,25 +5,67 @@ from typing import Literal
 import msgspec
 
 from service.capacity.cache import CacheKind
-from service.capacity.dtypes import ElementDtype, bytes_of
+from service.capacity.dtypes import BITS, ElementDtype, KvCacheDtype, bytes_of
 from service.capacity.figures import Figure
 
+_A_BYTE = 8
 
-class WeightPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Parameters that are kept in one dtype, for example the text decoder or the vision tower."""
+AskedWeightDtype = Literal["auto"] | ElementDtype
+
+
+class WeightPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Weights that are kept in one dtype and spread over ranks in one way, for example all experts."""
 
     name: str
     parameters: int
     dtype: ElementDtype
     follows_weight_dtype: bool
-    """Whether the lever `weight_dtype` re-quantises this part; towers stay as they are."""
+    """Whether the lever `weight_dtype` re-quantises this part; embeddings, norms and towers stay as they are."""
+    bytes: int | None = None
+    """What the checkpoint's files hold, where that is known better than by parameters and dtype."""
+    most_shards: int | None = None
+    """Ranks of tensor parallel that it is divided over at most, then copied: 1 for norms and latent projections, the
+    number of KV heads for keys and values; null: no limit."""
+    experts: bool = False
+    """Routed experts: expert parallel divides them over all ranks of all data-parallel copies."""
+    stage: Literal["layers", "first", "last", "ends"] = "layers"
+    """Where pipeline parallel puts it: with its layers, on the first or last stage, or (tied embeddings) on both."""
+    needed: Literal["always", "multimodal", "drafting"] = "always"
+    """What it is loaded for: towers are left out by `language_model_only`, a draft comes with `speculative_tokens`."""
 
-    def loaded_as(self, weight_dtype: Literal["auto"] | ElementDtype) -> ElementDtype:
-        """The dtype that this part is in once loaded: its own, or the lever's where it follows that."""
-        return weight_dtype if weight_dtype != "auto" and self.follows_weight_dtype else self.dtype
+    def loaded_as(self, weight_dtype: AskedWeightDtype) -> ElementDtype:
+        """The dtype that this part is in once loaded: its own, or the lever's where it follows that.
+
+        Embeddings and head, at the ends of the model, are never kept in 4 bits.
+        """
+        if weight_dtype == "auto" or not self.follows_weight_dtype:
+            return self.dtype
+        return self.dtype if self.stage != "layers" and BITS[weight_dtype] < _A_BYTE else weight_dtype
+
+    def loaded_bytes(self, weight_dtype: AskedWeightDtype) -> int:
+        """Bytes of the whole part once loaded, all ranks together and nothing copied."""
+        dtype = self.loaded_as(weight_dtype)
+        if self.bytes is not None and dtype == self.dtype:
+            return self.bytes
+        return bytes_of(self.parameters, dtype)
 
 
-class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class LoraWidths(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Inputs and outputs of all projections that LoRA adapts (attention and dense feed-forward), all layers together.
+
+    An adapter has so many elements for each unit of its rank.
+    """
+
+    whole: int
+    """Sides that every rank of tensor parallel holds."""
+    divided: int
+    """Sides that are divided over the ranks."""
+    keys_and_values: int
+    """Sides that are divided over the ranks up to the number of KV heads."""
+    kv_heads: int
+
+
+class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     """One checkpoint: its shapes, its caches and what its weights take."""
 
     architecture: str
@@ -34,14 +76,18 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     query_heads: Figure[int]
     max_position_embeddings: Figure[int]
     """The longest context, after RoPE scaling, in tokens."""
+    layers: Figure[int] | None = None
+    """Decoder layers, those without a cache included."""
     caches: Figure[tuple[CacheKind, ...]]
+    draft_caches: Figure[tuple[CacheKind, ...]] | None = None
+    """What the checkpoint's own draft layers keep when drafting is on; empty when they read the model's caches, null
+    when it has none or they aren't known."""
+    kv_cache_scheme: Figure[KvCacheDtype] | None = None
+    """The number format that the checkpoint's quantisation declares for its cache; null when it declares none."""
     parameters: Figure[int] | None
     """Parameters of the text decoder with embeddings and untied head."""
     weights: Figure[tuple[WeightPart, ...]] | None
     """Null when the parameter count isn't known: such a model can't be planned."""
+    lora: Figure[LoraWidths] | None = None
+    """Null where LoRA on this architecture isn't planned."""
     notes: str | None
-
-
-def weight_bytes(parts: tuple[WeightPart, ...], weight_dtype: Literal["auto"] | ElementDtype) -> int:
-    """Bytes of all parts, in their own dtype (`auto`) or with the quantisable ones in another."""
-    return sum(bytes_of(part.parameters, part.loaded_as(weight_dtype)) for part in parts)

@@ -2,21 +2,20 @@
 
 from fractions import Fraction
 
-import msgspec
-
 from service.capacity import caveats, ladder
-from service.capacity.answer import Answer, Binding, Input, Inputs, KvCache, Users, UsersRange, WorkloadSummary
-from service.capacity.budget import Budget, budget_of
-from service.capacity.cache import CacheKind
+from service.capacity.answer import Answer, Binding, Input, Inputs, Inverse, Users, UsersRange, WorkloadSummary
+from service.capacity.budget import Budget
+from service.capacity.cache_summary import kv_cache_of
+from service.capacity.deployment import Deployment, Rank, deploy
 from service.capacity.errors import Fault, UnsupportedCombination
-from service.capacity.lengths import Held, Workload, held
-from service.capacity.placement import check_tensor_parallel
-from service.capacity.pool import Pool, pool_of
+from service.capacity.inverse import inverse_of
+from service.capacity.lengths import Held, Workload
+from service.capacity.pool import Pool
+from service.capacity.pool_lengths import held_in
 from service.capacity.question import Basis, Levers, Pinned, Question, Spec
-from service.capacity.resolve_dtype import kv_dtype
 from service.capacity.units import shown_gib, shown_kib, six_digits
 
-PLANNER = 1
+PLANNER = 2
 """Changes whenever the answer to any question changes; stored plans name it."""
 
 
@@ -26,45 +25,33 @@ def plan(question: Question) -> Answer:
     Raises `Refused` (or one of its kinds) for a question that can't be answered as asked.
     """
     levers = question.levers
-    model = question.model.spec
-    caches = _caches(question)
-    _check(question, caches)
-    dtype, assumed_dtype = kv_dtype(levers.kv_cache_dtype, model.dtype)
-    budget = budget_of(question)
-    pool = pool_of(
-        caches,
-        budget_bytes=budget.kv,
-        dtype=dtype,
-        tensor_parallel=levers.tensor_parallel,
-        block_size=levers.block_size,
-    )
+    _check(question)
+    deployment = deploy(question)
+    rank = deployment.tightest
+    budget, pool = rank.budget, rank.pool
     window_blocks = pool.cost(levers.max_model_len)
-    lengths = _held(question, pool)
-    worst_case = levers.data_parallel * (pool.blocks // window_blocks)
+    lengths = None if question.workload is None else held_in(pool, question.workload, levers.max_model_len)
+    worst_case = levers.data_parallel * (pool.usable // window_blocks)
     paged = None if lengths is None else _mean_fit(pool, lengths.blocks, levers.data_parallel)
-    held_by_memory = _held_by_memory(_basis(question), worst_case, paged)
+    basis = _basis(question)
+    held_by_memory = _held_by_memory(basis, worst_case, paged)
     admitted = _admitted(levers, held_by_memory)
-    fits = worst_case > 0 and not budget.short and (question.targets is None or admitted >= question.targets.users)
-    token = ladder.token_rung(question, caches, dtype, pool, budget.rungs[-1])
+    short = any(each.budget.short for each in deployment.ranks)
+    fits = worst_case > 0 and not short and (question.targets is None or admitted >= question.targets.users)
+    token = ladder.token_rung(question, deployment, rank)
     window = ladder.window_rung(question, token, pool)
     binding = _binding(budget, admitted, held_by_memory)
     users = Users(worst_case=worst_case, paged=paged, at_risk=None, admitted=admitted, recommended_max_num_seqs=None)
+    inverse = None if fits else _inverse(question, deployment, basis)
     return Answer(
         fits=fits,
         verdict="fits" if fits else "does_not_fit",
-        summary=_summary(question, users, budget, pool, fits=fits, capped=binding == "max_num_seqs"),
-        gpus=levers.tensor_parallel * levers.data_parallel,
+        summary=_summary(question, users, rank, token.value, fits=fits, capped=binding == "max_num_seqs"),
+        gpus=levers.tensor_parallel * levers.pipeline_parallel * levers.data_parallel,
         pools=levers.data_parallel,
         users=users,
         interval=None,
-        kv_cache=KvCache(
-            bytes_per_token=pool.bytes_per_token,
-            fixed_bytes_per_user=0,
-            block_size=pool.block_size,
-            blocks=pool.blocks,
-            max_concurrency=six_digits(Fraction(pool.blocks, window_blocks)),
-            groups=(),
-        ),
+        kv_cache=kv_cache_of(question, deployment),
         ladder=(
             *budget.rungs,
             token,
@@ -76,15 +63,16 @@ def plan(question: Question) -> Answer:
                 token=token,
                 window=window,
                 counts=(worst_case, paged),
-                held=lengths,
+                mean_blocks=None if lengths is None else lengths.blocks,
             ),
         ),
         workload=_workload_summary(question.workload, lengths, pool, levers.data_parallel),
         binding=binding,
+        inverse=inverse,
         levers=None,
         second_ceiling=None,
         caveats=caveats.caveats_of(question),
-        assumed=caveats.assumed_of(question, assumed_dtype),
+        assumed=caveats.assumed_of(question, deployment),
         inputs=Inputs(
             model=_input(question.model),
             gpu=_input(question.gpu),
@@ -95,13 +83,7 @@ def plan(question: Question) -> Answer:
     )
 
 
-def _caches(question: Question) -> tuple[CacheKind, ...]:
-    kv_heads = question.levers.kv_heads
-    caches = question.model.spec.caches.value
-    return caches if kv_heads is None else tuple(msgspec.structs.replace(cache, kv_heads=kv_heads) for cache in caches)
-
-
-def _check(question: Question, caches: tuple[CacheKind, ...]) -> None:
+def _check(question: Question) -> None:
     levers, model = question.levers, question.model
     limit = model.spec.max_position_embeddings.value
     if levers.max_model_len > limit:
@@ -111,17 +93,17 @@ def _check(question: Question, caches: tuple[CacheKind, ...]) -> None:
     if levers.kv_heads is not None and query_heads % levers.kv_heads:
         detail = f"{levers.kv_heads} KV heads don't divide the {query_heads} query heads of {model.key}"
         raise UnsupportedCombination(Fault("/levers/kv_heads", detail))
-    check_tensor_parallel(query_heads, caches, levers.tensor_parallel)
-
-
-def _held(question: Question, pool: Pool) -> Held | None:
-    if question.workload is None:
-        return None
-    return held(question.workload, window=question.levers.max_model_len, cost=pool.costs)
 
 
 def _mean_fit(pool: Pool, mean_blocks: Fraction, pools: int) -> int:
-    return pools * int(pool.blocks // mean_blocks)
+    return pools * int(pool.usable // mean_blocks)
+
+
+def _inverse(question: Question, deployment: Deployment, basis: Basis) -> Inverse:
+    workload, window = question.workload, question.levers.max_model_len
+    if basis == "paged" and workload is not None and question.targets is not None:
+        return inverse_of(question, deployment, lambda pool: held_in(pool, workload, window).blocks)
+    return inverse_of(question, deployment, None)
 
 
 def _basis(question: Question) -> Basis:
@@ -178,10 +160,11 @@ def _workload_summary(
     )
 
 
-def _summary(question: Question, users: Users, budget: Budget, pool: Pool, *, fits: bool, capped: bool) -> str:
-    levers = question.levers
-    where = f"{question.model.key} on {levers.tensor_parallel * levers.data_parallel} x {question.gpu.key}"
-    cache = f"{shown_gib(budget.kv)} of KV cache per GPU at {shown_kib(pool.bytes_per_token)} per token"
+def _summary(question: Question, users: Users, rank: Rank, per_token: int, *, fits: bool, capped: bool) -> str:
+    levers, budget = question.levers, rank.budget
+    gpus = levers.tensor_parallel * levers.pipeline_parallel * levers.data_parallel
+    where = f"{question.model.key} on {gpus} x {question.gpu.key}"
+    cache = f"{shown_gib(budget.kv)} of KV cache per GPU at {shown_kib(per_token)} per token"
     if budget.kv <= 0:
         return (
             f"{where} does not fit: weights of {shown_gib(budget.weights)} and a reserve of"

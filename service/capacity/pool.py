@@ -1,37 +1,103 @@
 """From bytes to blocks: what one pool holds and what one request costs it."""
 
+from fractions import Fraction
+from math import gcd
+
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from service.capacity.cache import CacheKind
+from service.capacity.cache import CacheKind, Footprint, Storage, Terms
+from service.capacity.cache.footprint import Tokens
+from service.capacity.engine import BlockRules
+from service.capacity.layout import Group, Layout, packed, padded, separate, tuples
 
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True):
-    """The blocks of one engine on one rank. Every block holds `block_size` tokens of all layers."""
+    """The blocks of one engine on one rank."""
 
-    bytes_per_token: int
-    block_size: int
+    block_bytes: int
     blocks: int
+    null_blocks: int
+    """Blocks that are set aside and never given to a request."""
+    groups: tuple[Group, ...]
+    terms: Terms
+    stage: range
+    """The layers of this rank's pipeline stage."""
+    shares: tuple[int, ...]
+    """Blocks of the pool that one block of each group takes: 1 each where blocks have one size."""
 
     def cost(self, tokens: int) -> int:
         """Blocks that a request holding so many tokens takes: whole ones only."""
         return int(self.costs(np.array([tokens]))[0])
 
-    def costs(self, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+    def costs(self, tokens: Tokens) -> Tokens:
         """The same for many requests at once."""
-        return -(-tokens // self.block_size)
+        total = np.zeros_like(tokens)
+        for group, share in zip(self.groups, self.shares, strict=True):
+            total = total + share * group.blocks(tokens, self.terms)
+        return total
 
     @property
-    def block_bytes(self) -> int:
-        """Bytes of one block."""
-        return self.bytes_per_token * self.block_size
+    def usable(self) -> int:
+        """Blocks that requests can have."""
+        return max(0, self.blocks - self.null_blocks)
+
+    def concurrency(self, window: int) -> Fraction:
+        """All blocks over those of one full window: the figure that engines print."""
+        return Fraction(self.blocks, self.cost(window))
+
+    def group_blocks(self, tokens: int) -> tuple[int, ...]:
+        """Blocks of each group that a request holding so many tokens takes."""
+        return tuple(int(group.blocks(np.array([tokens]), self.terms)[0]) for group in self.groups)
+
+    def padding_bytes(self, tokens: int) -> int:
+        """Bytes of a request's blocks that no layer can ever use: pages padded, and places that no layer fills."""
+        return sum(
+            blocks * (share * self.block_bytes - group.used(self.stage))
+            for group, share, blocks in zip(self.groups, self.shares, self.group_blocks(tokens), strict=True)
+        )
 
 
-def pool_of(
-    caches: tuple[CacheKind, ...], *, budget_bytes: int, dtype: str, tensor_parallel: int, block_size: int
-) -> Pool:
-    """Divide one rank's KV budget into blocks; a budget below zero holds none."""
-    bytes_per_token = sum(cache.bytes_per_token(dtype, tensor_parallel) for cache in caches)
-    blocks = max(0, budget_bytes) // (bytes_per_token * block_size)
-    return Pool(bytes_per_token=bytes_per_token, block_size=block_size, blocks=blocks)
+def layout_of(
+    footprints: tuple[Footprint, ...], *, rules: BlockRules | None, architecture: str, block_size: int
+) -> Layout:
+    """Form the groups of a deployment, as its engine does."""
+    if rules is None:
+        return separate(footprints, block_size)
+    match rules.layouts.get(architecture):
+        case "packed":
+            return packed(footprints, block_size)
+        case "tuples":
+            return tuples(footprints, block_size)
+        case None:
+            return padded(footprints, block_size, rules.uneven_pages)
+
+
+def pool_of(layout: Layout, *, rules: BlockRules | None, budget_bytes: int, terms: Terms, stage: range) -> Pool:
+    """Divide one rank's KV budget into blocks; a budget below zero holds none.
+
+    Where every kind has blocks of its own size, the pool counts in their greatest common divisor, so that nothing is
+    lost to rounding.
+    """
+    if rules is None:
+        groups = tuple(group for group in layout.groups if group.width(stage))
+        block_bytes = gcd(*(group.width(stage) for group in groups))
+        shares = tuple(group.width(stage) // block_bytes for group in groups)
+    else:
+        groups = layout.groups
+        block_bytes = layout.block_bytes(stage)
+        shares = (1,) * len(groups)
+    return Pool(
+        block_bytes=block_bytes,
+        blocks=max(0, budget_bytes) // block_bytes,
+        null_blocks=1 if rules is not None and rules.null_block else 0,
+        groups=groups,
+        terms=terms,
+        stage=stage,
+        shares=shares,
+    )
+
+
+def footprints_of(caches: tuple[CacheKind, ...], storage: Storage) -> tuple[Footprint, ...]:
+    """List what all caches store on one rank, in the order of the caches."""
+    return tuple(footprint for cache in caches for footprint in cache.footprints(storage))

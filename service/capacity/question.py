@@ -16,10 +16,11 @@ Basis = Literal["worst_case", "paged", "at_risk"]
 
 
 class Pinned(msgspec.Struct, Generic[Spec], frozen=True, kw_only=True):
-    """A catalog entry at one version; the digest is the SHA-256 of the spec's canonical bytes."""
+    """A catalog entry at one version, or a spec given inline; the digest is the SHA-256 of its canonical bytes."""
 
     key: str
-    version: int
+    version: int | None
+    """Null for a spec that was given inline and is in no catalog."""
     digest: str
     spec: Spec
 
@@ -29,16 +30,37 @@ class Levers(msgspec.Struct, frozen=True, kw_only=True):
 
     max_model_len: int
     kv_cache_dtype: KvCacheDtype
+    kv_cache_dtype_skip_layers: tuple[int | Literal["sliding_window"], ...]
+    """Layers whose keys and values stay in the model's dtype, by number, or all windows."""
     weight_dtype: Literal["auto"] | ElementDtype
     gpu_memory_utilization: float
     tensor_parallel: int
+    pipeline_parallel: int
+    pipeline_layers: tuple[int, ...] | None
+    """Layers of each pipeline stage; null: split as engines do by themselves."""
     data_parallel: int
+    expert_parallel: bool
+    """Whether routed experts are divided over all ranks of all data-parallel copies."""
+    decode_context_parallel: int
+    """Ranks of tensor parallel that share the tokens of one request."""
     block_size: int
+    max_num_batched_tokens: int | None
+    """Tokens of one step; null where the engine has no rule for it."""
+    enable_prefix_caching: bool
+    speculative_tokens: int
+    """Tokens that the checkpoint's own draft layers run ahead; 0: no drafting."""
+    max_loras: int
+    """Slots for LoRA adapters; 0: none."""
+    max_lora_rank: int
+    """Rank that each slot has room for."""
+    language_model_only: bool
+    """Whether towers are left out."""
     max_num_seqs: int | None
     """Sequences that the scheduler runs at once in one pool."""
     kv_cache_memory_bytes: int | None
     """Sets the KV budget of one rank by hand, in place of steps 1 to 4."""
-    reserve_bytes: int
+    reserve_bytes: int | None
+    """Null where the engine's isn't known and none was given."""
     other_process_bytes: int
     kv_heads: int | None
     """What-if: the cache of a checkpoint with so many KV heads."""

@@ -74,9 +74,9 @@ def lever_operand(name: str, value: float, unit: str) -> Operand:
     return Operand(name, value, unit, f"the {name} lever", "exact")
 
 
-def default_operand(name: str, value: float, unit: str, default: Figure[int] | Figure[float]) -> Operand:
+def default_operand(name: str, value: float, unit: str, default: Figure[int] | Figure[float] | None) -> Operand:
     """Build an operand that is a lever with an engine's default: the default's own source while it stands."""
-    if value != default.value:
+    if default is None or value != default.value:
         return lever_operand(name, value, unit)
     return Operand(name, value, unit, default.source, "assumed")
 

@@ -2,6 +2,10 @@
 
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 KIB = 2**10
 MIB = 2**20
@@ -10,8 +14,11 @@ GIB = 2**30
 _SIX_DIGITS = Context(prec=6, rounding=ROUND_HALF_EVEN)
 
 
-def ceil_div(dividend: int, divisor: int) -> int:
-    """Divide two integers, rounding up."""
+Integers = TypeVar("Integers", int, NDArray[np.int64])
+
+
+def ceil_div(dividend: Integers, divisor: int) -> Integers:
+    """Divide an integer, or each of many, by another, rounding up."""
     return -(-dividend // divisor)
 
 

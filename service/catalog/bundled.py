@@ -30,10 +30,10 @@ def bundled_catalog() -> Catalog:
 
 
 @cache
-def unplanned_models() -> dict[str, list[str]]:
-    """Models that are known, with the parts of their caches that no planner here prices yet."""
+def unplanned_models() -> dict[str, str]:
+    """Models that are known and can't be planned, with the reason."""
     raw = files(__package__).joinpath("data", "unplanned_models.json").read_bytes()
-    return msgspec.json.decode(raw, type=dict[str, list[str]])
+    return msgspec.json.decode(raw, type=dict[str, str])
 
 
 def _json_files(folder: Traversable) -> list[Traversable]:

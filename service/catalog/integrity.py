@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 
 import msgspec
 
-from service.capacity.cache import FullAttention
+from service.capacity.cache import KeysAndValues
 from service.capacity.engine import Engine
 from service.capacity.figures import Figure
 from service.capacity.gpu import Gpu
@@ -32,6 +32,9 @@ MiB, KiB or GB taken for bytes, lie far outside."""
 _DOUBLE = 2.1
 """Halving the width of a number doubles the dense rate, and no more; printed figures are rounded (L40S: 2.02).
 A figure with 2:4 sparsity beside a dense one is 4 times as high."""
+
+_LEAST = {"rope_dim": 0, "row_width": 0, "index_row_width": 0}
+"""Parts of a cache's shape that may be 0; all others are at least 1."""
 
 _FP4_GAIN = 3.1
 """Blackwell Ultra has 3 times the rate in 4 bits that it has in 8; with 2:4 sparsity every 4-bit figure is 4 times
@@ -90,7 +93,11 @@ def _figure_faults(spec: msgspec.Struct, may_be_zero: Collection[str] = ()) -> I
     """Unknown is null, never zero; a figure says on one line where it is from, and how far to trust that."""
     for path, figure in _figures(spec):
         value = figure.value
-        if isinstance(value, int | float) and not (value > 0 or (value == 0 and path in may_be_zero)):
+        if (
+            isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and not (value > 0 or (value == 0 and path in may_be_zero))
+        ):
             yield f"{path}: {value} is not positive; what isn't known is null"
         elif isinstance(value, float) and math.isinf(value):
             yield f"{path}: {value} is no measure"
@@ -144,15 +151,16 @@ def _cache_faults(spec: Model) -> Iterator[str]:
     """A KV head serves a whole number of query heads; mixing the two up is the commonest mistake there is."""
     if not spec.caches.value:
         yield "caches: a model that caches nothing can't be planned"
-    for cache in spec.caches.value:
-        if min(cache.layers, cache.kv_heads, cache.key_dim, cache.value_dim) < 1:
-            yield f"caches: every number of {_said(cache)} has to be positive"
-        elif spec.query_heads.value % cache.kv_heads:
+    for cache in (*spec.caches.value, *(() if spec.draft_caches is None else spec.draft_caches.value)):
+        kind, shape = str(cache.__struct_config__.tag), msgspec.structs.asdict(cache)
+        at = shape.pop("at", ())
+        for name, value in shape.items():
+            if isinstance(value, int) and not isinstance(value, bool) and value < _LEAST.get(name, 1):
+                yield f"caches: {name} of {kind} is {value}"
+        if isinstance(cache, KeysAndValues) and spec.query_heads.value % max(1, cache.kv_heads):
             yield f"caches: {cache.kv_heads} KV heads don't divide {spec.query_heads.value} query heads"
-
-
-def _said(cache: FullAttention) -> str:
-    return f"{cache.layers} layers x {cache.kv_heads} KV heads x ({cache.key_dim} + {cache.value_dim})"
+        if at and sum(len(range(*layers)) for layers in at) != cache.layers:
+            yield f"caches: {kind} names other than its {cache.layers} layers"
 
 
 def _parameter_faults(spec: Model) -> Iterator[str]:

@@ -1,47 +1,69 @@
 """From names to pinned versions, and from levers left out to their defaults."""
 
-from typing import TypeVar
+from collections.abc import Mapping
+from typing import Literal, TypeVar
 
+from service.capacity.deployment import default_batched_tokens, default_block_size
 from service.capacity.lengths import Workload
 from service.capacity.model import Model
 from service.capacity.question import Basis, Levers, Pinned, Question, Targets
 from service.catalog.bundled import unplanned_models
-from service.catalog.entries import Catalog, Shelf, Spec
-from service.errors import Fault, NotPlannedYet, UnknownKey
-from service.readers.question import AskedLevers, AskedQuestion, AskedTargets, VersionRef
+from service.catalog.entries import Catalog, Shelf, Spec, canonical, digest_of
+from service.errors import Fault, NotPlannedYet, Refused, UnknownKey
+from service.readers.model_config import read_model
+from service.readers.question import AskedLevers, AskedModel, AskedQuestion, AskedTargets, VersionRef
 from service.readers.workload import normal_form
 
 Value = TypeVar("Value")
 
 DEFAULT_RISK = 0.01
+DEFAULT_LORA_RANK = 16
 
 
 def resolve(asked: AskedQuestion, catalog: Catalog) -> Question:
     """Pin every name to a version and write every default out.
 
-    Raises `UnknownKey` with the nearest keys, `NotPlannedYet` for a model that is known and not planned yet,
-    and `Refused` for a workload that means nothing.
+    Raises `UnknownKey` with the nearest keys, `NotPlannedYet` for a model that is known and can't be planned, and
+    `Refused` for a config.json that can't be read or a workload that means nothing.
     """
     model = _model(asked.model, catalog)
     engine = _pinned(catalog.engines, asked.engine or "generic")
     levers = asked.levers or AskedLevers()
     workload = None if asked.workload is None else normal_form(asked.workload)
-    defaults = engine.spec
+    gpu = _pinned(catalog.gpus, asked.gpu)
+    defaults, rules = engine.spec, engine.spec.block_rules
+    drafted = _or(levers.speculative_tokens, 0)
+    # Engines turn prefix caching on for states when they draft.
+    prefix_caching = drafted > 0 or (rules is not None and rules.state_copies_for_prefix_caching.value)
+    reserve = levers.reserve_bytes
+    if reserve is None and defaults.reserve_bytes is not None:
+        reserve = defaults.reserve_bytes.value
     return Question(
         model=model,
-        gpu=_pinned(catalog.gpus, asked.gpu),
+        gpu=gpu,
         engine=engine,
         levers=Levers(
             max_model_len=_or(levers.max_model_len, model.spec.max_position_embeddings.value),
             kv_cache_dtype=_or(levers.kv_cache_dtype, "auto"),
+            kv_cache_dtype_skip_layers=_skipped(levers.kv_cache_dtype_skip_layers or ()),
             weight_dtype=_or(levers.weight_dtype, "auto"),
             gpu_memory_utilization=_or(levers.gpu_memory_utilization, defaults.gpu_memory_utilization.value),
             tensor_parallel=_or(levers.tensor_parallel, 1),
+            pipeline_parallel=_or(levers.pipeline_parallel, 1),
+            pipeline_layers=levers.pipeline_layers,
             data_parallel=_or(levers.data_parallel, 1),
-            block_size=_or(levers.block_size, defaults.block_size.value),
+            expert_parallel=bool(levers.expert_parallel),
+            decode_context_parallel=_or(levers.decode_context_parallel, 1),
+            block_size=_or(levers.block_size, default_block_size(defaults, gpu.spec, model.spec.caches.value)),
+            max_num_batched_tokens=_or(levers.max_num_batched_tokens, default_batched_tokens(defaults, gpu.spec)),
+            enable_prefix_caching=_or(levers.enable_prefix_caching, prefix_caching),
+            speculative_tokens=drafted,
+            max_loras=_or(levers.max_loras, 0),
+            max_lora_rank=_or(levers.max_lora_rank, DEFAULT_LORA_RANK),
+            language_model_only=bool(levers.language_model_only),
             max_num_seqs=levers.max_num_seqs,
             kv_cache_memory_bytes=levers.kv_cache_memory_bytes,
-            reserve_bytes=_or(levers.reserve_bytes, defaults.reserve_bytes.value),
+            reserve_bytes=reserve,
             other_process_bytes=_or(levers.other_process_bytes, 0),
             kv_heads=levers.kv_heads,
         ),
@@ -51,21 +73,48 @@ def resolve(asked: AskedQuestion, catalog: Catalog) -> Question:
     )
 
 
-def _model(reference: str | VersionRef, catalog: Catalog) -> Pinned[Model]:
+def _model(reference: str | AskedModel, catalog: Catalog) -> Pinned[Model]:
+    if isinstance(reference, str) or reference.config is None:
+        return _known_model(reference, catalog)
+    return inline_model(reference.config, reference.parameters, reference.weight_bytes, pointer="/model/config")
+
+
+def _known_model(reference: str | AskedModel, catalog: Catalog) -> Pinned[Model]:
+    key, version = (reference, None) if isinstance(reference, str) else (reference.key or "", reference.version)
     try:
-        return _pinned(catalog.models, reference)
+        return catalog.models.pinned(key, version)
     except UnknownKey as unknown:
-        kinds = unplanned_models().get(unknown.key)
-        if kinds is None:
+        reason = unplanned_models().get(unknown.key)
+        if reason is None:
             raise
-        detail = f"{unknown.key}: {' and '.join(kinds)} are not planned yet"
-        raise NotPlannedYet(Fault("/model", detail)) from unknown
+        raise NotPlannedYet(Fault("/model", f"{unknown.key} is not planned yet: {reason}")) from unknown
+
+
+def inline_model(
+    config: Mapping[str, object], parameters: int | None, weight_bytes: int | None, *, pointer: str
+) -> Pinned[Model]:
+    """Read a config.json as a model that is in no catalog. `pointer` is where the caller's document holds it.
+
+    Raises `Refused` or one of its kinds for what can't be read.
+    """
+    try:
+        spec = read_model(config, parameters=parameters, weight_bytes=weight_bytes)
+    except Refused as refused:
+        faults = (Fault(pointer + fault.pointer, fault.detail) for fault in refused.faults)
+        raise type(refused)(*faults) from refused
+    return Pinned(key=f"inline/{spec.architecture}", version=None, digest=digest_of(canonical(spec)), spec=spec)
 
 
 def _pinned(shelf: Shelf[Spec], reference: str | VersionRef) -> Pinned[Spec]:
     if isinstance(reference, VersionRef):
         return shelf.pinned(reference.key, reference.version)
     return shelf.pinned(reference, None)
+
+
+def _skipped(layers: tuple[int | Literal["sliding_window"], ...]) -> tuple[int | Literal["sliding_window"], ...]:
+    """Numbers sorted and once each, then the word: the same layers are the same question."""
+    numbers = sorted({layer for layer in layers if isinstance(layer, int)})
+    return (*numbers, "sliding_window") if "sliding_window" in layers else tuple(numbers)
 
 
 def _targets(asked: AskedTargets | None, workload: Workload | None) -> Targets | None:

@@ -45,7 +45,7 @@ def row_of(plan: str, created_at: datetime, question: Question, answer: Answer) 
         gpus=answer.gpus,
         engine=question.engine.key,
         max_model_len=question.levers.max_model_len,
-        kv_cache_dtype=question.levers.kv_cache_dtype,
+        kv_cache_dtype=answer.kv_cache.dtype,
         tensor_parallel=question.levers.tensor_parallel,
         fits=answer.fits,
         verdict=answer.verdict,

@@ -49,6 +49,8 @@ def _print(answer: Answer, console: Console) -> None:
     console.print(Text(answer.summary, style="bold"))
     console.print()
     console.print(_ladder(answer))
+    for line in (*_groups(answer), *_nearest(answer)):
+        console.print(line)
     if answer.workload is not None:
         held = answer.workload
         console.print(
@@ -69,6 +71,40 @@ def _print(answer: Answer, console: Console) -> None:
             bullet = Table.grid(Column(), Column(overflow="fold"), padding=(0, 1))
             bullet.add_row("  -", line)
             console.print(bullet)
+
+
+def _groups(answer: Answer) -> list[str]:
+    """Lines on how the engine groups the cache, and what padding wastes; none where it doesn't."""
+    cache = answer.kv_cache
+    if not cache.groups:
+        return []
+    return [
+        "\nGroups",
+        *(
+            f"  {group.layers} layers of {' and '.join(group.kinds)}: {group.blocks_per_window:,}"
+            f" x {_block(group.block_size)} for a full window, {group.used_bytes_per_block:,} of"
+            f" {cache.block_bytes:,} B used"
+            for group in cache.groups
+        ),
+        f"  padding: {cache.padding_bytes_per_window:,} B of what a full window takes",
+    ]
+
+
+def _block(tokens: int | None) -> str:
+    return "a block of its state" if tokens is None else f"a block of {tokens:,} tokens"
+
+
+def _nearest(answer: Answer) -> list[str]:
+    """Lines on the nearest change of one lever that would make it fit."""
+    inverse = answer.inverse
+    if inverse is None:
+        return []
+    found = []
+    if inverse.max_model_len is not None:
+        found.append(f"  max_model_len of at most {inverse.max_model_len:,}")
+    if inverse.gpu_memory_utilization is not None:
+        found.append(f"  gpu_memory_utilization of at least {inverse.gpu_memory_utilization!r}")
+    return ["\nWould fit with", *(found or ["  no window and no share of the memory: see the other levers"])]
 
 
 def _ladder(answer: Answer) -> Table:

@@ -102,6 +102,10 @@ def _values(lever: dict[str, Any]) -> str:
     if choices:
         return f"{', '.join(choices[:-1])} or {choices[-1]}"
     (number,) = branches
+    if number["type"] == "boolean":
+        return "true or false"
+    if number["type"] == "array":
+        return "several, with commas between them"
     kind = "a whole number" if number["type"] == "integer" else "a number"
     least = f"above {number['exclusiveMinimum']}" if "exclusiveMinimum" in number else f"from {number['minimum']}"
     most = number["maximum"]

@@ -28,6 +28,11 @@ NAMES = (
 
 _TEXTS = frozenset({"model", "gpu", "engine", "basis", "kv_cache_dtype", "weight_dtype"})
 
+_SWITCHES = frozenset({"expert_parallel", "enable_prefix_caching", "language_model_only"})
+
+_LISTS = frozenset({"kv_cache_dtype_skip_layers", "pipeline_layers"})
+"""Values that are several, with commas between them."""
+
 
 def question_of(texts: Mapping[str, str]) -> AskedQuestion:
     """Read a question from names of `NAMES` and their texts. Raises `InvalidParameters`, by name, and `Refused`."""
@@ -65,9 +70,15 @@ def name_of(pointer: str) -> str:
     return first if last in {"", "key"} else last
 
 
-def _value(name: str, text: str) -> str | int | float:
+def _value(name: str, text: str) -> str | int | float | bool | list[str | int]:
     if name in _TEXTS:
         return text
+    if name in _LISTS:
+        return [int(item) if item.isascii() and item.isdigit() else item for item in text.split(",") if text]
+    if name in _SWITCHES:
+        if text not in {"true", "false"}:
+            raise InvalidParameters((name, f"must be true or false, not {text[:40]!r}"))
+        return text == "true"
     try:
         return msgspec.json.decode(text, type=int | float)
     except (msgspec.DecodeError, UnicodeEncodeError):

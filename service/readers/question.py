@@ -1,7 +1,7 @@
 """The question as callers write it (wire contract, version 1): names instead of catalog entries, levers optional."""
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -19,6 +19,7 @@ _NO_NUL = r"^[^\x00]*$"
 """PostgreSQL can't store U+0000; the JSON reader refuses it before this, which says so in the schema."""
 
 Tokens = Annotated[int, Meta(ge=1, le=MOST_TOKENS)]
+Layer = Annotated[int, Meta(ge=0, le=65535)]
 Edge = Annotated[int, Meta(ge=0, le=MOST_TOKENS)]
 Count = Annotated[int, Meta(ge=0, le=MOST)]
 Amount = Annotated[int, Meta(ge=0, le=MOST)]
@@ -40,6 +41,44 @@ class VersionRef(_Wire, frozen=True):
     version: Annotated[int, Meta(ge=1, le=MOST_TOKENS)]
 
 
+_Config = Annotated[dict[str, Any], Meta(description="The config.json of a checkpoint, as it is.")]
+_Parameters = Annotated[
+    Annotated[int, Meta(ge=1, le=MOST)] | None,
+    Meta(description="Parameters of the whole checkpoint, where its architecture doesn't give them."),
+]
+_WeightBytes = Annotated[
+    Annotated[int, Meta(ge=1, le=MOST)] | None, Meta(description="Bytes of the checkpoint's weight files.")
+]
+
+
+class AskedConfig(_Wire, frozen=True):
+    """A checkpoint's config.json, and what it doesn't say of the weights."""
+
+    config: _Config
+    parameters: _Parameters = None
+    weight_bytes: _WeightBytes = None
+
+
+class AskedModel(_Wire, frozen=True):
+    """A model: a catalog entry at a version of the caller's choice, or what is read from a config.json."""
+
+    key: Annotated[Key | None, Meta(description="A model's key, to pin its version.")] = None
+    version: Annotated[
+        Annotated[int, Meta(ge=1, le=MOST_TOKENS)] | None, Meta(description="The version of that key.")
+    ] = None
+    config: _Config | None = None
+    parameters: _Parameters = None
+    weight_bytes: _WeightBytes = None
+
+    def __post_init__(self) -> None:
+        """Refuse a mixture of the two."""
+        pinned = self.key is not None and self.version is not None
+        inline = self.config is not None
+        foreign = (self.parameters, self.weight_bytes) if pinned else (self.key, self.version)
+        if pinned == inline or any(value is not None for value in foreign):
+            raise ValueError("a model is key and version, or config with parameters and weight_bytes where known")
+
+
 def _about(description: str) -> Meta:
     return Meta(description=description)
 
@@ -53,6 +92,10 @@ class AskedLevers(_Wire, frozen=True):
     kv_cache_dtype: Annotated[
         KvCacheDtype | None, _about("The number format of keys and values. auto: the model's dtype.")
     ] = None
+    kv_cache_dtype_skip_layers: Annotated[
+        Annotated[tuple[Layer | Literal["sliding_window"], ...], Meta(max_length=4096)] | None,
+        _about("Layers whose keys and values stay in the model's dtype: numbers from 0 on, or `sliding_window`."),
+    ] = None
     weight_dtype: Annotated[
         Literal["auto"] | ElementDtype | None,
         _about("What-if: the number format of the weights. auto: as in the checkpoint."),
@@ -64,11 +107,45 @@ class AskedLevers(_Wire, frozen=True):
     tensor_parallel: Annotated[
         Ranks | None, _about("GPUs that share one model: each holds a part of the weights and of the KV heads.")
     ] = None
+    pipeline_parallel: Annotated[
+        Ranks | None, _about("Stages that the layers are cut into, each on GPUs of its own. Left out: 1.")
+    ] = None
+    pipeline_layers: Annotated[
+        Annotated[tuple[Annotated[int, Meta(ge=1, le=65535)], ...], Meta(min_length=1, max_length=4096)] | None,
+        _about("Layers of each pipeline stage, first to last. Left out: as even as can be."),
+    ] = None
     data_parallel: Annotated[Ranks | None, _about("Independent copies of the deployment, each with its own pool.")] = (
         None
     )
+    expert_parallel: Annotated[
+        bool | None, _about("Whether whole experts are divided over all ranks of all copies. Left out: no.")
+    ] = None
+    decode_context_parallel: Annotated[
+        Ranks | None, _about("Ranks of tensor parallel that share the tokens of one request. Left out: 1.")
+    ] = None
     block_size: Annotated[
         Annotated[int, Meta(ge=1, le=65536)] | None, _about("Tokens of one block. Left out: the engine's default.")
+    ] = None
+    max_num_batched_tokens: Annotated[
+        Tokens | None,
+        _about("Tokens of one step: windows keep those in flight beside their own. Left out: the engine's default."),
+    ] = None
+    enable_prefix_caching: Annotated[
+        bool | None,
+        _about("Whether finished prefixes are kept for reuse; states then keep one more copy. Left out: the engine's."),
+    ] = None
+    speculative_tokens: Annotated[
+        Annotated[int, Meta(ge=0, le=64)] | None,
+        _about("Tokens that the checkpoint's own draft layers run ahead. Left out: 0, no drafting."),
+    ] = None
+    max_loras: Annotated[
+        Annotated[int, Meta(ge=0, le=4096)] | None, _about("Slots for LoRA adapters. Left out: 0, none.")
+    ] = None
+    max_lora_rank: Annotated[
+        Annotated[int, Meta(ge=1, le=4096)] | None, _about("The rank that each slot has room for. Left out: 16.")
+    ] = None
+    language_model_only: Annotated[
+        bool | None, _about("Whether vision and audio towers are left out. Left out: no, they are loaded.")
     ] = None
     max_num_seqs: Annotated[
         Users | None, _about("Sequences that the scheduler runs at once in one pool; lowers what is admitted.")
@@ -144,7 +221,7 @@ class AskedTargets(_Wire, frozen=True):
 class AskedQuestion(_Wire, frozen=True):
     """How many users fit? Model, GPU and engine are catalog keys, newest version unless pinned."""
 
-    model: Key | VersionRef
+    model: Key | AskedModel
     gpu: Key | VersionRef
     engine: Key | VersionRef | None = None
     levers: AskedLevers | None = None

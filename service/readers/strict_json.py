@@ -5,7 +5,8 @@ can't store U+0000 in text. Both are refused here, as are NaN and infinity, each
 """
 
 import json
-from collections.abc import Hashable
+import math
+from collections.abc import Callable, Hashable
 from functools import cache
 from typing import Any, TypeVar, cast
 
@@ -50,8 +51,10 @@ def convert(value: object, document: type[Document]) -> Document:
         raise InvalidDocument(*faults_in(value, document, error)) from error
 
 
-def read(body: bytes) -> object:
+def read(body: bytes, *, with_infinity: bool = False) -> object:
     """Read JSON as plain values, refusing what readers disagree on.
+
+    `with_infinity` takes Infinity for a number, as Python's own writer does: some config.json files hold it.
 
     Raises `MalformedJson` for duplicate keys, NaN, infinity, U+0000, lone surrogates, and what isn't JSON at all.
     """
@@ -71,14 +74,28 @@ def read(body: bytes) -> object:
 
     def constant(name: str) -> object:
         nonlocal found
+        if with_infinity and name == "Infinity":
+            return math.inf
         found = True
         return _Ambiguous(f"{name} is not a JSON number")
 
+    text = _text(body)
+    tree = _tree(text, pairs, constant)
+    if found or "\\u" in text:
+        _refuse_first_ambiguity(tree)
+    return tree
+
+
+def _text(body: bytes) -> str:
     try:
-        text = body.decode("utf-8")
-        tree = json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
+        return body.decode("utf-8")
     except UnicodeDecodeError as error:
         raise MalformedJson(Fault("", f"not UTF-8 (byte {error.start})")) from error
+
+
+def _tree(text: str, pairs: Callable[[list[tuple[str, object]]], object], constant: Callable[[str], object]) -> object:
+    try:
+        return json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
     except json.JSONDecodeError as error:
         detail = f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
         raise MalformedJson(Fault("", detail)) from error
@@ -86,9 +103,6 @@ def read(body: bytes) -> object:
         raise MalformedJson(Fault("", "nested too deeply")) from error
     except ValueError as error:  # the standard library refuses integers of more than 4,300 digits
         raise MalformedJson(Fault("", "a number has too many digits")) from error
-    if found or "\\u" in text:
-        _refuse_first_ambiguity(tree)
-    return tree
 
 
 def _refuse_first_ambiguity(tree: object) -> None:

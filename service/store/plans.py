@@ -123,7 +123,9 @@ def _plan_row(planned: Planned, at: datetime) -> dict[str, object]:
     }
 
 
-def _version_id(kind: str, key: str, version: int) -> object:
+def _version_id(kind: str, key: str, version: int | None) -> object:
+    if version is None:  # given inline: the question's own bytes hold it
+        return None
     return (
         select(tables.catalog_versions.c.id)
         .where(

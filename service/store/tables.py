@@ -72,7 +72,7 @@ plans = Table(
     Column("answer", LargeBinary, nullable=False, comment="The very bytes that were sent"),
     Column("answer_digest", Text, nullable=False),
     Column("row", LargeBinary, nullable=False, comment="The plan as a line of a list, JSON: lists read nothing else"),
-    _catalog_reference("model_version"),
+    _catalog_reference("model_version", nullable=True),
     _catalog_reference("gpu_version"),
     _catalog_reference("engine_version"),
     _catalog_reference("workload_version", nullable=True),

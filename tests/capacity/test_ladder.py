@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.capacity.cache import FullAttention
+from service.capacity.cache import FullAttention, Storage
 from service.capacity.dtypes import bytes_of
 from service.capacity.units import ceil_div, shown_gib, shown_kib
 from tests.questions import answered
@@ -16,34 +16,39 @@ MEASURED_SHARE_AND_RESERVE_ASSUMED = (
 MEAN_2300: dict[str, object] = {"kind": "mean", "tokens": 2300}
 
 
+def bytes_per_token(cache: FullAttention) -> int:
+    (footprint,) = cache.footprints(Storage(dtype="bf16", model_dtype="bf16"))
+    return footprint.layers * footprint.record_bytes
+
+
 def rungs(workload: dict[str, object]) -> dict[int, tuple[int, str]]:
     return {rung.step: (rung.value, rung.shown) for rung in answered(workload=workload).ladder}
 
 
 def test_llama_8b_takes_128_kib_per_token() -> None:
-    assert LLAMA_8B.bytes_per_token("bf16", 1) == 131_072
+    assert bytes_per_token(LLAMA_8B) == 131_072
     assert shown_kib(131_072) == "128 KiB"
 
 
 def test_llama_8b_takes_1_gib_for_8192_tokens_and_0_28_gib_for_2300() -> None:
-    assert shown_gib(8192 * LLAMA_8B.bytes_per_token("bf16", 1)) == "1.00 GiB"
-    assert shown_gib(2300 * LLAMA_8B.bytes_per_token("bf16", 1)) == "0.28 GiB"
+    assert shown_gib(8192 * bytes_per_token(LLAMA_8B)) == "1.00 GiB"
+    assert shown_gib(2300 * bytes_per_token(LLAMA_8B)) == "0.28 GiB"
 
 
 def test_llama_70b_takes_320_kib_per_token_two_and_a_half_times_the_8b() -> None:
-    assert LLAMA_70B.bytes_per_token("bf16", 1) == 327_680
+    assert bytes_per_token(LLAMA_70B) == 327_680
     assert shown_kib(327_680) == "320 KiB"
-    assert 2 * LLAMA_70B.bytes_per_token("bf16", 1) == 5 * LLAMA_8B.bytes_per_token("bf16", 1)
+    assert 2 * bytes_per_token(LLAMA_70B) == 5 * bytes_per_token(LLAMA_8B)
 
 
 def test_counting_query_heads_is_four_times_too_much() -> None:
     as_multi_head = FullAttention(layers=32, kv_heads=32, key_dim=128, value_dim=128)
-    assert as_multi_head.bytes_per_token("bf16", 1) == 4 * 131_072
+    assert bytes_per_token(as_multi_head) == 4 * 131_072
 
 
 def test_deepseek_v2s_own_multi_head_form_takes_4915200_bytes_per_token() -> None:
     # 60 layers, 128 heads, keys of 192 (128 + 64 rotary) and values of 128.
-    assert FullAttention(layers=60, kv_heads=128, key_dim=192, value_dim=128).bytes_per_token("bf16", 1) == 4_915_200
+    assert bytes_per_token(FullAttention(layers=60, kv_heads=128, key_dim=192, value_dim=128)) == 4_915_200
 
 
 def test_500_tokens_take_32_blocks_of_16() -> None:

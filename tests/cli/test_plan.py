@@ -289,7 +289,7 @@ def test_help_explains_every_lever() -> None:
     assert [line.split()[0] for line in lines if line[:3].strip()] == list(LEVERS)
     assert max(len(line) for line in lines) <= 100
     text = " ".join(" ".join(lines).split())
-    assert "[auto, bf16, fp16, fp32 or fp8]" in text
+    assert "[auto, bf16, fp16, fp32, fp8, fp8_ds_mla, fp8_per_token_head," in text
     assert "[a number above 0 up to 1]" in text
     assert "tensor_parallel GPUs that share one model" in text
     assert "[a whole number from 1 up to 4096]" in text

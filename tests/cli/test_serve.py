@@ -128,11 +128,11 @@ def test_a_url_of_another_kind_is_one_line() -> None:
 def test_a_database_behind_is_one_line_until_it_is_migrated(server: str) -> None:
     with throw_away_database(server) as dsn:
         line = refused("serve", "--port", "0", HEADCOUNT_DATABASE_URL=dsn)
-        assert line == "headcount: the database's schema is empty and this release needs 0001: run `headcount migrate`"
+        assert line == "headcount: the database's schema is empty and this release needs 0002: run `headcount migrate`"
         command = [sys.executable, "-m", "service.cli.main", "migrate"]
         environment = os.environ | {"HEADCOUNT_DATABASE_URL": dsn}
         for expected in (
-            "schema: empty -> 0001\ncatalog: 164 bundled entries published\n",
+            "schema: empty -> 0002\ncatalog: 300 bundled entries published\n",
             "database: schema and catalog are this release's\n",
         ):
             result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
@@ -158,7 +158,7 @@ def test_two_migrations_at_once_publish_once(server: str) -> None:
         with connect(dsn) as connection:
             found = connection.execute("SELECT max(version), max(revision), count(*) FROM catalog_versions").fetchone()
             head = connection.execute("SELECT revision FROM catalog_head").fetchone()
-    assert found == (1, 1, 164)
+    assert found == (1, 1, 300)
     assert head == (1,)
 
 

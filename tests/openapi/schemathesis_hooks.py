@@ -16,6 +16,19 @@ _plannable = [
 ]
 _gpus = [key for key in _catalog.gpus.keys if _catalog.gpus.pinned(key, None).spec.reported_memory is not None]
 
+_SELDOM_LEGAL = (
+    "kv_heads",
+    "kv_cache_dtype",
+    "kv_cache_dtype_skip_layers",
+    "pipeline_parallel",
+    "pipeline_layers",
+    "expert_parallel",
+    "decode_context_parallel",
+    "speculative_tokens",
+    "max_loras",
+)
+"""Levers of which most models take few values: the other half of the questions has them."""
+
 statuses: Counter[int] = Counter()
 """Statuses of POST /v1/plans for questions that the schema allows."""
 
@@ -38,9 +51,11 @@ def _about_catalog_entries(body: dict[str, Any], chance: random.Random) -> dict[
     """Name a model and a GPU of the catalog, and levers that they can take."""
     key = chance.choice(_plannable)
     model = _catalog.models.pinned(key, None).spec
-    changed = body | {"model": key, "gpu": chance.choice(_gpus), "engine": None}
+    changed = body | {"model": key, "gpu": chance.choice(_gpus), "engine": chance.choice([None, "vllm@0.33"])}
     limit = model.max_position_embeddings.value
-    levers = dict(body.get("levers") or {}) | {"kv_heads": None, "max_model_len": chance.randint(1, limit)}
+    levers = dict(body.get("levers") or {}) | dict.fromkeys(_SELDOM_LEGAL) | {"max_model_len": chance.randint(1, limit)}
+    if changed["engine"]:
+        levers["kv_cache_memory_bytes"] = chance.randint(0, 2**36)
     levers["tensor_parallel"] = chance.choice(legal_tensor_parallel(model.query_heads.value, model.caches.value))
     changed["levers"] = levers
     if isinstance(body.get("targets"), dict):

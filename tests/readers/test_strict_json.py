@@ -80,7 +80,7 @@ def test_what_is_not_json_is_malformed(body: bytes) -> None:
         ('{"gpu_memory_utilization": 0}', "/levers/gpu_memory_utilization"),
         ('{"kv_cache_dtype": "fp7"}', "/levers/kv_cache_dtype"),
         ('{"kv_cache_typ": "fp8"}', "/levers/kv_cache_typ"),
-        ('{"pipeline_parallel": 2}', "/levers/pipeline_parallel"),
+        ('{"pipeline_paralel": 2}', "/levers/pipeline_paralel"),
     ],
 )
 def test_a_wrong_lever_is_pointed_at(levers: str, pointer: str) -> None:
@@ -93,7 +93,7 @@ def test_a_wrong_lever_is_pointed_at(levers: str, pointer: str) -> None:
         ("[]", ""),
         ('{"gpu": "b"}', "/model"),
         ('{"model": 1, "gpu": "b"}', "/model"),
-        ('{"model": {"key": "a"}, "gpu": "b"}', "/model/version"),
+        ('{"model": {"key": "a"}, "gpu": "b"}', "/model"),
         ('{"model": "a", "gpu": "b", "workload": {"kind": "rows", "rows": [[1, 2], [0, 2]]}}', "/workload/rows/1/0"),
         ('{"model": "a", "gpu": "b", "workload": {"kind": "rows", "rows": [[1, 2, 3]]}}', "/workload/rows/0"),
         ('{"model": "a", "gpu": "b", "workload": {"kind": "row"}}', "/workload/kind"),
@@ -112,7 +112,7 @@ def test_all_faults_of_a_document_are_named_and_say_what_is_expected() -> None:
     with pytest.raises(InvalidDocument) as caught:
         strict_json.decode(f'{{"model": "a", "gpu": "b", "levers": {levers}}}'.encode(), AskedQuestion)
     assert [(fault.pointer, fault.detail[:55]) for fault in caught.value.faults] == [
-        ("/levers/kv_cache_dtype", "'fp9' is none of: auto, bf16, fp16, fp32, fp8"),
+        ("/levers/kv_cache_dtype", "'fp9' is none of: auto, bf16, fp16, fp32, fp8, fp8_ds_m"),
         ("/levers/block_size", "expected `int | null`, got `str`"),
         ("/levers/speed", "there is no field speed here; fields: max_model_len, kv"),
     ]
@@ -176,3 +176,11 @@ def test_any_json_is_read_or_refused_and_never_crashes(value: object) -> None:
 def test_a_wrong_label_beside_something_deep_is_pointed_at_as_well_as_can_be() -> None:
     deep = "[" * 700 + "]" * 700
     assert refusal(f'{{"model": "a", "gpu": "b", "labels": {{"a": 1}}, "x": {deep}}}')[0].startswith("/labels")
+
+
+def test_infinity_is_a_number_only_where_python_may_have_written_it() -> None:
+    with pytest.raises(MalformedJson, match="Infinity is not a JSON number"):
+        strict_json.read(b'{"a": Infinity}')
+    assert strict_json.read(b'{"a": [0.0, Infinity]}', with_infinity=True) == {"a": [0.0, float("inf")]}
+    with pytest.raises(MalformedJson, match="NaN is not a JSON number"):
+        strict_json.read(b'{"a": NaN}', with_infinity=True)

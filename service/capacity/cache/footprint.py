@@ -1,0 +1,143 @@
+"""What every kind of cache comes down to: records of so many bytes, kept for so long.
+
+A kind says this of itself for one deployment (`Storage`); pools are laid out from it and never ask which kind it is.
+"""
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from service.capacity.units import ceil_div
+
+Tokens = NDArray[np.int64]
+Ranges = tuple[tuple[int, int, int], ...]
+"""Layers of a model as (first, end, step), the end not included, as in Python's `range`."""
+
+
+class Storage(msgspec.Struct, frozen=True, kw_only=True):
+    """How one deployment stores caches."""
+
+    dtype: str
+    """The number format that keys and values are kept in, resolved: never `auto`."""
+    model_dtype: str
+    """The format of activations: convolution windows and states without a format of their own are kept in it."""
+    tensor_parallel: int = 1
+    speculative_tokens: int = 0
+    """Tokens that a draft runs ahead: they lengthen convolution windows and rings."""
+    compute_capability: tuple[int, int] | None = None
+    """The card's, where the engine picks its layout by it; null: plain records."""
+    latents_as_heads: bool = False
+    """Whether the engine has no kernels for latents yet and keeps the keys and values that they stand for."""
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """What the engine adds to a request's own length."""
+
+    in_flight: int = 1
+    """Tokens that steps under way may write before old ones are let go."""
+    window_blocks: int = 0
+    """Blocks that a window takes beyond its tokens, because it rarely begins at the edge of a block."""
+    state_blocks: int = 1
+    """Copies of its state that one request keeps."""
+    checkpoint_blocks: int = 0
+    """Further copies, for the states that the engine checkpoints."""
+    context_shards: int = 1
+    """Ranks that share the tokens of one request (decode context parallel)."""
+
+
+class Context(msgspec.Struct, frozen=True, tag_field="span", tag="context"):
+    """Every token, for the whole life of the request."""
+
+    def blocks(self, tokens: Tokens, block: int, terms: Terms) -> Tokens:
+        """Whole blocks of one rank's share of the tokens."""
+        return ceil_div(ceil_div(tokens, terms.context_shards), block)
+
+
+class Window(msgspec.Struct, frozen=True, tag_field="span", tag="window"):
+    """The last `tokens` tokens, and what is in flight."""
+
+    tokens: int
+
+    def blocks(self, tokens: Tokens, block: int, terms: Terms) -> Tokens:
+        """Blocks of the window, of the tokens in flight, and of the edge that the window straddles."""
+        held = np.minimum(tokens, self.tokens - 1 + terms.in_flight)
+        return ceil_div(held, block) + terms.window_blocks
+
+
+class Chunk(msgspec.Struct, frozen=True, tag_field="span", tag="chunk"):
+    """The tokens of the current chunk of `tokens`, and what is in flight."""
+
+    tokens: int
+
+    def blocks(self, tokens: Tokens, block: int, terms: Terms) -> Tokens:
+        """Blocks of one chunk and of the tokens in flight."""
+        # Where nothing is said to be in flight, the one token being written is part of the chunk.
+        in_flight = terms.in_flight if terms.window_blocks else 0
+        return ceil_div(np.minimum(tokens, self.tokens + in_flight), block)
+
+
+class State(msgspec.Struct, frozen=True, tag_field="span", tag="state"):
+    """One state, rewritten at every step."""
+
+    checkpointed: bool
+    """Whether engines that checkpoint states keep one more copy of this one."""
+
+    def blocks(self, tokens: Tokens, block: int, terms: Terms) -> Tokens:
+        """As many blocks as copies of the state, whatever the length."""
+        copies = terms.state_blocks + (terms.checkpoint_blocks if self.checkpointed else 0)
+        return np.full_like(tokens, copies)
+
+
+class Ring(msgspec.Struct, frozen=True, tag_field="span", tag="ring"):
+    """A few rows that are overwritten in turn."""
+
+    def blocks(self, tokens: Tokens, block: int, terms: Terms) -> Tokens:
+        """One block for the request's whole life."""
+        return np.ones_like(tokens)
+
+
+class Encoder(msgspec.Struct, frozen=True, tag_field="span", tag="encoder"):
+    """The encoder's tokens, at most `tokens` of them, kept while the decoder runs."""
+
+    tokens: int
+
+    def blocks(self, tokens: Tokens, block: int, terms: Terms) -> Tokens:
+        """Blocks of the longest encoder input, whatever the request's own length."""
+        return np.full_like(tokens, ceil_div(self.tokens, block))
+
+
+Span = Context | Window | Chunk | State | Ring | Encoder
+"""For how long a request keeps its records, and so how many blocks of so many tokens it takes at each length."""
+
+
+class Footprint(msgspec.Struct, frozen=True, kw_only=True):
+    """What layers of one kind store on one rank."""
+
+    kind: str
+    layers: int
+    at: Ranges
+    """Which layers; empty where the order isn't known or all layers are alike."""
+    record_bytes: int
+    """Bytes of one record of one layer."""
+    tokens_per_record: int = 1
+    span: Span
+    block: int | None = None
+    """Tokens of a block, where the kind's kernels take no other."""
+    alignment: int = 1
+    """Pages are rounded up to a multiple of so many bytes."""
+    formula: str
+    """How the record's bytes come about, for people."""
+
+    @property
+    def grows(self) -> bool:
+        """Whether every further token takes more."""
+        return isinstance(self.span, Context)
+
+    def page_bytes(self, block: int) -> int:
+        """Bytes of one block of one layer. States and rings are one record whatever the block."""
+        if isinstance(self.span, State | Ring):
+            return self._aligned(self.record_bytes)
+        return self._aligned(ceil_div(block, self.tokens_per_record) * self.record_bytes)
+
+    def _aligned(self, amount: int) -> int:
+        return ceil_div(amount, self.alignment) * self.alignment

@@ -1,0 +1,181 @@
+"""One question's deployment: its number format, its groups, and the pool of its tightest rank."""
+
+from fractions import Fraction
+
+import msgspec
+
+from service.capacity.budget import Budget, budget_of
+from service.capacity.cache import CacheKind, Footprint, KeysAndValues, Storage, Terms
+from service.capacity.cache.footprint import Window
+from service.capacity.engine import Engine
+from service.capacity.errors import Fault, UnsupportedCombination
+from service.capacity.gpu import Gpu
+from service.capacity.layout import layer_numbers
+from service.capacity.placement import Stage, check_placement, stages
+from service.capacity.pool import Pool, footprints_of, layout_of, pool_of
+from service.capacity.question import Levers, Question
+from service.capacity.resolve_dtype import Resolved, activation_dtype, check_formats, kv_dtype
+
+_SPARSE_LATENT_BLOCK = 64
+"""Tokens of a block of sparse latents; their kernels take no other."""
+_BLOCK_SPARSE_BLOCK = 128
+"""Tokens of a block beside 16-bit index keys of one token each: the block that is picked (MiniMax-M3)."""
+
+
+class Rank(msgspec.Struct, frozen=True):
+    """One pipeline stage: its budget and its pool."""
+
+    stage: Stage
+    budget: Budget
+    pool: Pool
+
+
+class Deployment(msgspec.Struct, frozen=True, kw_only=True):
+    """A question's caches as its engine keeps them."""
+
+    caches: tuple[CacheKind, ...]
+    dtype: Resolved
+    footprints: tuple[Footprint, ...]
+    window: int
+    ranks: tuple[Rank, ...]
+    """One for each pipeline stage: the ranks of a stage are alike."""
+
+    @property
+    def tightest(self) -> Rank:
+        """The rank that sets the number of users who fill the window; of equals, the one with less memory left."""
+        return min(
+            self.ranks, key=lambda rank: (Fraction(rank.pool.usable, rank.pool.cost(self.window)), rank.budget.kv)
+        )
+
+
+def deploy(question: Question) -> Deployment:
+    """Lay a question's caches out on its GPUs.
+
+    Raises `UnsupportedCombination` for what engines refuse, `NotPlannedYet` for what isn't known.
+    """
+    levers, model = question.levers, question.model.spec
+    caches = _caches(question)
+    check_placement(question.model, caches, levers)
+    capability = compute_capability(question.gpu.spec)
+    dtype = kv_dtype(levers.kv_cache_dtype, model, question.engine.spec, None if capability is None else capability[0])
+    check_formats(caches, dtype.dtype, question.model.key)
+    rules = question.engine.spec.block_rules
+    storage = Storage(
+        dtype=dtype.dtype,
+        model_dtype=activation_dtype(model.dtype),
+        tensor_parallel=levers.tensor_parallel,
+        speculative_tokens=levers.speculative_tokens,
+        compute_capability=None if rules is None else capability,
+        latents_as_heads=rules is not None and rules.latents_as_heads,
+    )
+    footprints = _footprints(question, caches, storage)
+    layout = layout_of(footprints, rules=rules, architecture=model.architecture, block_size=levers.block_size)
+    terms = terms_of(question.engine.spec, levers)
+    ranks = []
+    for stage in stages(model, levers):
+        budget = budget_of(question, stage)
+        if any(group.width(stage.layers) for group in layout.groups):
+            pool = pool_of(layout, rules=rules, budget_bytes=budget.kv, terms=terms, stage=stage.layers)
+            ranks.append(Rank(stage, budget, pool))
+    return Deployment(
+        caches=caches, dtype=dtype, footprints=footprints, window=levers.max_model_len, ranks=tuple(ranks)
+    )
+
+
+def terms_of(engine: Engine, levers: Levers) -> Terms:
+    """Say what the engine adds to a request's own length: nothing, where it has no rules."""
+    rules = engine.block_rules
+    shards = levers.decode_context_parallel
+    if rules is None:
+        return Terms(context_shards=shards)
+    batches = levers.pipeline_parallel if levers.pipeline_parallel > 1 else rules.batches_in_flight.value
+    return Terms(
+        in_flight=batches * (levers.max_num_batched_tokens or 1),
+        window_blocks=1,
+        state_blocks=1 + levers.speculative_tokens + int(levers.enable_prefix_caching),
+        checkpoint_blocks=rules.checkpoint_blocks if levers.enable_prefix_caching else 0,
+        context_shards=shards,
+    )
+
+
+def default_block_size(engine: Engine, gpu: Gpu, caches: tuple[CacheKind, ...]) -> int:
+    """Tokens of a block where nobody asked: the engine's, or what the kernels of these caches take."""
+    rules, usual = engine.block_rules, engine.block_size.value
+    if rules is None:
+        return usual
+    kinds = {str(cache.__struct_config__.tag) for cache in caches}
+    if "index_keys" in kinds:
+        return _SPARSE_LATENT_BLOCK if "latent" in kinds else _BLOCK_SPARSE_BLOCK
+    capability = compute_capability(gpu)
+    if "latent" in kinds and capability is not None:
+        return rules.latent_block_size.get(str(capability[0]), usual)
+    return usual
+
+
+def default_batched_tokens(engine: Engine, gpu: Gpu) -> int | None:
+    """Tokens of one step where nobody asked; null where the engine has no rule or the card's memory isn't known."""
+    rules, memory = engine.block_rules, gpu.reported_memory
+    if rules is None or memory is None:
+        return None
+    by_memory = rules.max_num_batched_tokens.value
+    is_small = memory.bytes.value < by_memory.large_from or any(name in gpu.name for name in by_memory.small_too)
+    return by_memory.small if is_small else by_memory.large
+
+
+def compute_capability(gpu: Gpu) -> tuple[int, int] | None:
+    """The card's compute capability as (major, minor); null for those that have none."""
+    if gpu.compute_capability is None:
+        return None
+    major, minor = gpu.compute_capability.split(".")
+    return int(major), int(minor)
+
+
+def _footprints(question: Question, caches: tuple[CacheKind, ...], storage: Storage) -> tuple[Footprint, ...]:
+    """List what all caches store, keys and values of layers that are left out of quantisation in the model's dtype."""
+    skipped = question.levers.kv_cache_dtype_skip_layers
+    if not skipped or storage.dtype == storage.model_dtype:
+        return footprints_of(caches, storage)
+    layers = question.model.spec.layers
+    last = max((number for number in skipped if isinstance(number, int)), default=-1)
+    if layers is None or last >= layers.value:
+        detail = f"{question.model.key} has no layer {last} that is known; leave it out"
+        raise UnsupportedCombination(Fault("/levers/kv_cache_dtype_skip_layers", detail))
+    plain = msgspec.structs.replace(storage, dtype=storage.model_dtype)
+    found: list[Footprint] = []
+    for cache in caches:
+        for narrow, wide in zip(cache.footprints(storage), cache.footprints(plain), strict=True):
+            windowed = "sliding_window" in skipped and isinstance(narrow.span, Window)
+            kept = {n for n in layer_numbers(narrow) if windowed or n in skipped} if _is_quantised(cache) else set()
+            found += [*_only(narrow, set(layer_numbers(narrow)) - kept), *_only(wide, kept)]
+    return tuple(found)
+
+
+def _is_quantised(cache: CacheKind) -> bool:
+    return cache.formats is not None
+
+
+def _only(footprint: Footprint, layers: set[int]) -> tuple[Footprint, ...]:
+    """The footprint of some of its layers; none when there are none."""
+    if not layers:
+        return ()
+    at = tuple((layer, layer + 1, 1) for layer in sorted(layers))
+    return (msgspec.structs.replace(footprint, layers=len(layers), at=at),)
+
+
+def _caches(question: Question) -> tuple[CacheKind, ...]:
+    levers, model = question.levers, question.model.spec
+    caches = model.caches.value
+    if levers.kv_heads is not None:
+        if not any(isinstance(cache, KeysAndValues) for cache in caches):
+            detail = f"the cache of {question.model.key} has no KV heads: leave it out"
+            raise UnsupportedCombination(Fault("/levers/kv_heads", detail))
+        caches = tuple(
+            msgspec.structs.replace(cache, kv_heads=levers.kv_heads) if isinstance(cache, KeysAndValues) else cache
+            for cache in caches
+        )
+    if levers.speculative_tokens:
+        if model.draft_caches is None:
+            detail = f"what a draft of {question.model.key} keeps isn't known; leave it out"
+            raise UnsupportedCombination(Fault("/levers/speculative_tokens", detail))
+        caches = (*caches, *model.draft_caches.value)
+    return caches

@@ -1,0 +1,90 @@
+"""What the weights take on one rank: each part in its dtype, divided or copied as engines do."""
+
+from fractions import Fraction
+
+import msgspec
+
+from service.capacity.model import Model, WeightPart
+from service.capacity.placement import Stage
+from service.capacity.question import Levers
+from service.capacity.units import ceil_div
+
+
+class Share(msgspec.Struct, frozen=True):
+    """One part of the weights on one rank."""
+
+    part: WeightPart
+    of: int
+    """Ranks that it is divided over."""
+    layers: Fraction
+    """The share of its layers that is on this stage."""
+    bytes: Fraction
+
+
+def lora_parts(model: Model, levers: Levers) -> tuple[WeightPart, ...]:
+    """The slots for LoRA adapters, in the 16 bits that adapters have. None where none are asked for or known."""
+    if not levers.max_loras or model.lora is None:
+        return ()
+    widths, slots = model.lora.value, f"{levers.max_loras} LoRA slots of rank {levers.max_lora_rank}"
+    return tuple(
+        WeightPart(
+            name=f"{sides} of {slots}",
+            parameters=levers.max_loras * levers.max_lora_rank * width,
+            dtype="bf16",
+            follows_weight_dtype=False,
+            most_shards=most_shards,
+        )
+        for sides, width, most_shards in (
+            ("copied sides", widths.whole, 1),
+            ("divided sides", widths.divided, None),
+            ("keys' and values' sides", widths.keys_and_values, widths.kv_heads),
+        )
+    )
+
+
+def shares(model: Model, parts: tuple[WeightPart, ...], levers: Levers, stage: Stage) -> tuple[Share, ...]:
+    """List what one rank of a pipeline stage loads."""
+    found = []
+    for part in parts:
+        layers = _on(stage, part, model, levers)
+        if layers and _needed(part, levers):
+            ranks = _ranks(part, levers)
+            found.append(Share(part, ranks, layers, layers * part.loaded_bytes(levers.weight_dtype) / ranks))
+    return tuple(found)
+
+
+def bytes_per_rank(loaded: tuple[Share, ...]) -> int:
+    """Bytes of all of them, rounded up."""
+    total = sum((share.bytes for share in loaded), Fraction(0))
+    return ceil_div(total.numerator, total.denominator)
+
+
+def _needed(part: WeightPart, levers: Levers) -> bool:
+    match part.needed:
+        case "always":
+            return True
+        case "multimodal":
+            return not levers.language_model_only
+        case "drafting":
+            return levers.speculative_tokens > 0
+
+
+def _ranks(part: WeightPart, levers: Levers) -> int:
+    if part.experts and levers.expert_parallel:
+        return levers.tensor_parallel * levers.data_parallel
+    return levers.tensor_parallel if part.most_shards is None else min(levers.tensor_parallel, part.most_shards)
+
+
+def _on(stage: Stage, part: WeightPart, model: Model, levers: Levers) -> Fraction:
+    match part.stage:
+        case "first":
+            return Fraction(int(stage.first))
+        case "last":
+            return Fraction(int(stage.last))
+        case "ends":
+            return Fraction(int(stage.first or stage.last))
+        case "layers":
+            if model.layers is None or levers.pipeline_parallel == 1:
+                return Fraction(1)
+            total = model.layers.value
+            return Fraction(min(stage.layers.stop, total) - stage.layers.start, total)

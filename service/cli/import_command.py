@@ -1,0 +1,98 @@
+"""`headcount import`: what a config.json says of a model, field by field, or which field can't be read."""
+
+import argparse
+import sys
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from service.capacity.figures import Figure
+from service.capacity.model import Model, WeightPart
+from service.catalog.resolve import inline_model
+from service.cli.output import printable, whole_output
+from service.errors import SetUpError
+from service.readers import strict_json
+from service.readers.question import AskedConfig
+
+_WIDTH_OF_A_FILE = 120
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "import",
+        help="read a model from its config.json",
+        description=(
+            "Read a model from the config.json of its checkpoint: its caches, parameters and weights, each with the"
+            " field that it was read from. What can't be read is refused by name."
+        ),
+    )
+    parser.add_argument("config", metavar="CONFIG.JSON", type=Path, help="the file; - reads standard input")
+    parser.add_argument("--parameters", metavar="N", type=int, help="parameters of the whole checkpoint, if known")
+    parser.add_argument("--weight-bytes", metavar="N", type=int, help="bytes of its weight files, if known")
+    parser.add_argument("--json", action="store_true", help="print the model as POST /v1/models/read returns its spec")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read and print."""
+    given = {"parameters": arguments.parameters, "weight_bytes": arguments.weight_bytes}
+    document = {"config": strict_json.read(_bytes_of(arguments.config), with_infinity=True), **given}
+    asked = strict_json.convert(document, AskedConfig)
+    pinned = inline_model(asked.config, asked.parameters, asked.weight_bytes, pointer="")
+    with whole_output():
+        if arguments.json:
+            sys.stdout.buffer.write(msgspec.json.encode(pinned.spec))
+            if sys.stdout.isatty():
+                print()
+        else:
+            _print(pinned.spec)
+    return 0
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+    except OSError as error:
+        raise SetUpError(f"{path}: {error.strerror}") from error
+
+
+def _print(model: Model) -> None:
+    console = Console(markup=False, highlight=False, emoji=False)
+    if not sys.stdout.isatty():
+        console.width = _WIDTH_OF_A_FILE
+    table = Table("figure", "value", "read from", box=None, pad_edge=False, header_style="bold")
+    for column in table.columns:
+        column.overflow = "fold"
+    for name in model.__struct_fields__:
+        value = getattr(model, name)
+        if isinstance(value, Figure):
+            table.add_row(name.replace("_", " "), _shown(value.value), printable(value.source))
+        elif value is not None:
+            table.add_row(name.replace("_", " "), printable(str(value)), "")
+    with console.capture() as captured:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def _shown(value: object) -> str:
+    match value:
+        case bool() | str():
+            return printable(str(value))
+        case int():
+            return f"{value:,}"
+        case tuple():
+            return "\n".join(_shown(item) for item in value)
+        case WeightPart():
+            amount = f"{value.parameters:,} parameters" if value.bytes is None else f"{value.bytes:,} B"
+            return printable(f"{value.name}: {amount} in {value.dtype}")
+        case msgspec.Struct():
+            shape = msgspec.structs.asdict(value)
+            shape.pop("at", None)
+            return f"{value.__struct_config__.tag}: " + ", ".join(
+                f"{name} {inner}" for name, inner in shape.items() if inner is not None
+            )
+        case _:
+            return str(value)

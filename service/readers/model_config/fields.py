@@ -1,0 +1,177 @@
+"""Typed access to the fields of a configuration, that remembers which were read and which had to be assumed."""
+
+from collections.abc import Mapping, Sequence
+
+from service.errors import Fault, Refused
+
+LAYERS, HEADS, WIDTH, TOKENS = 2_048, 65_536, 2**24, 2**32
+"""The largest numbers that are taken for real: layers; heads or experts; channels; tokens."""
+
+OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
+    "num_hidden_layers": ("num_layers", "n_layer", "n_layers"),
+    "hidden_size": ("n_embd", "d_model"),
+    "num_attention_heads": ("n_head", "n_heads"),
+    "num_key_value_heads": ("num_attention_groups", "num_kv_heads"),
+    "intermediate_size": ("ffn_hidden_size", "n_inner", "ffn_dim"),
+    "max_position_embeddings": ("n_positions", "max_seq_len", "max_sequence_length", "seq_length", "model_max_length"),
+    "num_experts": ("num_local_experts", "n_routed_experts", "moe_num_experts"),
+    "num_shared_experts": ("n_shared_experts", "moe_num_shared_experts", "num_shared_expert"),
+    "moe_intermediate_size": ("expert_ffn_hidden_size",),
+    "shared_expert_intermediate_size": ("share_expert_dim", "moe_shared_expert_intermediate_size"),
+    "sliding_window": ("sliding_window_size",),
+    "sliding_window_pattern": ("_sliding_window_pattern",),
+    "first_k_dense_replace": ("num_dense_layers", "moe_layer_start_index"),
+    "mamba_num_heads": ("mamba_n_heads",),
+    "mamba_head_dim": ("mamba_d_head",),
+    "n_groups": ("mamba_n_groups",),
+    "ssm_state_size": ("mamba_d_state",),
+    "conv_kernel": ("mamba_d_conv",),
+    "use_conv_bias": ("mamba_conv_bias",),
+    "dtype": ("torch_dtype",),
+    "layer_types": ("layers_block_type",),
+    "rope_scaling": ("rope_parameters",),
+}
+"""What other configurations call the same thing."""
+
+_FIRST_COUNTS = frozenset({"max_position_embeddings"})
+"""Fields whose other names may say something else beside them: lengths of training or of the tokeniser."""
+
+_PER_LAYER = frozenset({"moe_intermediate_size", "num_shared_experts"})
+"""Numbers that some families (Hunyuan) write once per layer, all alike."""
+
+
+class Fields:
+    """One object of a configuration: its values by name, with the class defaults that stand in for what is left out."""
+
+    def __init__(self, values: Mapping[str, object], pointer: str, defaults: Mapping[str, object], owner: str) -> None:
+        """`owner` is the configuration class that the defaults are of."""
+        self.pointer = pointer
+        self.owner = owner
+        self.read: set[str] = set()
+        self.assumed: dict[str, object] = {}
+        self.sections: list[Fields] = []
+        self._values = values
+        self._defaults = defaults
+
+    def names(self) -> tuple[str, ...]:
+        """The names that the configuration states, in its order."""
+        return tuple(self._values)
+
+    def raw(self, name: str) -> object:
+        """The value of a field under any of its names, else the class default, else None."""
+        value = self._stated(name)
+        if value is None and self._defaults.get(name) is not None:
+            value = self._defaults[name]
+            if not isinstance(value, bool):  # switches say how parameters are counted, never a cache's size
+                self.assumed[name] = value
+        return value
+
+    def has(self, name: str) -> bool:
+        """Whether the field is stated, or the class has a default for it."""
+        return self.raw(name) is not None
+
+    def at(self, name: str) -> str:
+        """JSON Pointer to a field, under the name that the configuration uses."""
+        used = next((other for other in self._spellings(name) if self._values.get(other) is not None), name)
+        return f"{self.pointer}/{used.replace('~', '~0').replace('/', '~1')}"
+
+    def count(self, name: str, *, most: int = WIDTH, least: int = 1) -> int:
+        """A whole number that has to be there.
+
+        Raises:
+            Refused: it is missing, no whole number, or outside `least` to `most`.
+        """
+        value = self.raw(name)
+        if value is None:
+            raise Refused(Fault(self.at(name), f"{name} is missing, and {self.owner} has no default for it"))
+        if name in _PER_LAYER and isinstance(value, list) and value and isinstance(value[0], int):
+            alike = all(isinstance(item, int) and item == value[0] for item in value[:LAYERS])
+            value = value[0] if alike else value
+        return self._checked(name, self.at(name), value, least, most)
+
+    def count_or(self, name: str, otherwise: int, *, most: int = WIDTH, least: int = 0) -> int:
+        """A whole number, or what it is taken as where nothing states it."""
+        return self.count(name, most=most, least=least) if self.has(name) else otherwise
+
+    def flag(self, name: str, *, otherwise: bool = False) -> bool:
+        """A boolean, or what it is taken as where nothing states it."""
+        value = self.raw(name)
+        if value is None:
+            return otherwise
+        if not isinstance(value, bool):
+            raise Refused(Fault(self.at(name), f"{name} has to be true or false, not {_shown(value)}"))
+        return value
+
+    def text(self, name: str) -> str | None:
+        """A string, or None where nothing states it."""
+        value = self.raw(name)
+        if value is not None and not isinstance(value, str):
+            raise Refused(Fault(self.at(name), f"{name} has to be a string, not {_shown(value)}"))
+        return value
+
+    def items(self, name: str, *, most: int = 65_536) -> Sequence[object]:
+        """A list, empty where nothing states it."""
+        value = self.raw(name)
+        if value is None:
+            return ()
+        if not isinstance(value, list | tuple) or len(value) > most:
+            raise Refused(Fault(self.at(name), f"{name} has to be a list of at most {most:,} items"))
+        return value
+
+    def counts(self, name: str, *, most: int, length: int | None = None) -> tuple[int, ...]:
+        """A list of whole numbers from 0 on: the first `length`, of which there have to be as many, or all."""
+        values = self.items(name)
+        if length is not None and len(values) < length:
+            raise Refused(Fault(self.at(name), f"{name} has {len(values)} items for {length} layers"))
+        return tuple(
+            self._checked(name, f"{self.at(name)}/{index}", value, 0, most)
+            for index, value in enumerate(values[:length])
+        )
+
+    def section(self, name: str) -> "Fields | None":
+        """A nested object, or None where nothing states it."""
+        value = self.raw(name)
+        if value is None:
+            return None
+        if not isinstance(value, Mapping):
+            raise Refused(Fault(self.at(name), f"{name} has to be an object, not {_shown(value)}"))
+        section = Fields(value, self.at(name), {}, self.owner)
+        self.sections.append(section)
+        return section
+
+    def _spellings(self, name: str) -> tuple[str, ...]:
+        return (name, *OTHER_NAMES.get(name, ()))
+
+    def _stated(self, name: str) -> object:
+        """The stated value. Two spellings that disagree are refused, because no one knows which one counts."""
+        found: list[tuple[str, object]] = []
+        for spelling in self._spellings(name):
+            if spelling in self._values:
+                self.read.add(spelling)
+                if self._values[spelling] is not None:
+                    found.append((spelling, self._values[spelling]))
+        for spelling, value in found[1:]:
+            if name not in _FIRST_COUNTS and isinstance(value, bool | int | float | str) and value != found[0][1]:
+                detail = f"{spelling} says {_shown(value)} and {found[0][0]} says {_shown(found[0][1])}"
+                raise Refused(Fault(f"{self.pointer}/{spelling}", detail))
+        return found[0][1] if found else None
+
+    @staticmethod
+    def _checked(name: str, pointer: str, value: object, least: int, most: int) -> int:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise Refused(Fault(pointer, f"{name} has to be a whole number, not {_shown(value)}"))
+        if not least <= value <= most:
+            shown = f"{value:,}" if abs(value) < 10**18 else "a number of more than 18 digits"
+            raise Refused(Fault(pointer, f"{name} has to lie between {least} and {most:,}, not {shown}"))
+        return value
+
+
+def _shown(value: object) -> str:
+    """A value in a message: short, whatever it is."""
+    if isinstance(value, str):
+        return f"'{value}'" if len(value) <= 40 else f"a string of {len(value)} characters"  # noqa: PLR2004
+    if value is None or isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 10**18):
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    return {"list": "a list", "dict": "an object", "int": "a huge number"}.get(type(value).__name__, "something else")

@@ -1,0 +1,135 @@
+"""Fields that nobody read: harmless by name, or a reason to refuse."""
+
+import re
+
+from service.readers.model_config.fields import Fields
+
+_HARMLESS = frozenset(
+    [
+        "_name_or_path",
+        "_attn_implementation",
+        "_attn_implementation_autoset",
+        "_from_model_config",
+        "architectures",
+        "attn_implementation",
+        "attention_dropout",
+        "auto_map",
+        "add_cross_attention",
+        "activation_function",
+        "bad_words_ids",
+        "base_model_tp_plan",
+        "begin_suppress_tokens",
+        "chunk_size_feed_forward",
+        "cross_attention_hidden_size",
+        "diversity_penalty",
+        "do_sample",
+        "early_stopping",
+        "embd_pdrop",
+        "exponential_decay_length_penalty",
+        "finetuning_task",
+        "freq_allocation",
+        "hidden_act",
+        "hidden_activation",
+        "id2label",
+        "init_method",
+        "initializer_factor",
+        "input_jitter_noise",
+        "router_jitter_noise",
+        "is_decoder",
+        "is_encoder_decoder",
+        "label2id",
+        "language_model_only",
+        "length_penalty",
+        "mamba_hidden_act",
+        "max_length",
+        "min_length",
+        "mlp_hidden_act",
+        "model_type",
+        "name_or_path",
+        "no_repeat_ngram_size",
+        "encoder_no_repeat_ngram_size",
+        "num_beam_groups",
+        "num_beams",
+        "num_return_sequences",
+        "output_attentions",
+        "output_hidden_states",
+        "output_router_logits",
+        "output_scores",
+        "partial_rotary_factor",
+        "prefix",
+        "problem_type",
+        "projector_hidden_act",
+        "pruned_heads",
+        "remove_invalid_values",
+        "repetition_penalty",
+        "resid_pdrop",
+        "return_dict",
+        "return_dict_in_generate",
+        "spatial_merge_size",
+        "sep_token_id",
+        "suppress_tokens",
+        "task_specific_params",
+        "temperature",
+        "tf_legacy_loss",
+        "tie_encoder_decoder",
+        "tokenizer_class",
+        "top_k",
+        "top_p",
+        "torchscript",
+        "transformers.js_config",
+        "typical_p",
+        "unsloth_fixed",
+        "unsloth_version",
+        "use_bfloat16",
+        "use_cache",
+        "use_unified_vision_chunk",
+        "video_placeholder",
+        "image_placeholder",
+        "pretraining_tp",
+        "vision_feature_layer",
+        "vision_feature_select_strategy",
+        "vision_soft_tokens_per_image",
+        "mm_tokens_per_image",
+        "multimodal_projector_bias",
+        "ignore_index",
+        "image_seq_length",
+        "image_grid_pinpoints",
+        "image_aspect_ratio",
+        "use_image_newline_parameter",
+        "model_max_length",
+        "tokenizer_config",
+        "padding_side",
+        "attn_logit_softcapping",
+        "final_logit_softcapping",
+        "original_max_position_embeddings",
+    ]
+)
+_HARMLESS_WORDS = re.compile(
+    r"""(_token_(id|ids|index)|_token_id_list|(^|_)dropout|_dropout_prob|_version|_eps|_epsilon|_coef|_loss_weight)$
+      |^(rope|rotary)_(theta|base|dim|percent|pct|emb_base|local_base_freq|interleave|interleaved|type|scaling_factor)$
+      |^(initializer_range|init_std|layer_norm_eps|mup_|router_aux_loss|router_z_loss|activation_situ_)""",
+    re.VERBOSE,
+)
+TOWERS = re.compile(
+    r"^(vision|audio|video|image|speech|visual|vit|talker|token2wav|code2wav|projector|sound)_?(config|encoder_config|tower_config)?$"
+)
+"""Nested configurations of what isn't the text decoder."""
+
+
+def unknown_in(fields: Fields, harmless: frozenset[str]) -> tuple[str, ...]:
+    """Names that no one read and that aren't known to be harmless. What is null, false or empty is switched off."""
+    return tuple(
+        name
+        for name in fields.names()
+        if name not in fields.read
+        and name not in harmless
+        and name not in _HARMLESS
+        and not _HARMLESS_WORDS.search(name)
+        and not TOWERS.match(name)
+        and not _switched_off(fields, name)
+    )
+
+
+def _switched_off(fields: Fields, name: str) -> bool:
+    value = fields.raw(name)
+    return value is None or value is False or value in ([], {}, "")

@@ -1,0 +1,221 @@
+"""Which number format each group of weights is kept in, from `quantization_config`."""
+
+import re
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from service.capacity.dtypes import ElementDtype, KvCacheDtype
+from service.errors import Fault, NotPlannedYet, Refused
+from service.readers.model_config.fields import Fields
+from service.readers.model_config.tally import Role
+
+MODEL_DTYPES: Mapping[str, ElementDtype] = {
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "float32": "bf16",  # engines load 32-bit checkpoints in 16 bits
+    "half": "fp16",
+}
+_NEVER: frozenset[Role] = frozenset({"norms and routers", "per-layer embeddings"})
+_ATTENTION: frozenset[Role] = frozenset({"attention", "keys and values", "latent projections"})
+_FEED_FORWARD: frozenset[Role] = frozenset({"dense", "shared experts", "experts"})
+_ALL: frozenset[Role] = _ATTENTION | _FEED_FORWARD | {"state"}
+_LAYER = re.compile(r"layers\.([0-9]{1,4})(?![0-9])")
+_MOST_ENTRIES = 100_000
+_GROUP_SMALL = 64
+"""INT4 groups of up to so many numbers count as groups of 32: the larger figure."""
+
+
+class Quantisation(msgspec.Struct, frozen=True):
+    """The formats of a checkpoint's weights and what is left out of them."""
+
+    plain: ElementDtype
+    """The format of everything that isn't quantised."""
+    quantised: ElementDtype | None = None
+    experts: ElementDtype | None = None
+    """The routed experts' own format, where it is another."""
+    left_out: Mapping[Role, frozenset[int] | None] = {}
+    """Layers in which a group isn't quantised; null: in none of them."""
+    method: str | None = None
+
+    def of(self, role: Role, layer: int) -> ElementDtype:
+        """The format of a group in one layer."""
+        out = self.left_out.get(role, frozenset())
+        if self.quantised is None or role in _NEVER or out is None or layer in out:
+            return self.plain
+        return self.experts if role == "experts" and self.experts is not None else self.quantised
+
+
+def read_quantisation(
+    section: Fields | None, plain: ElementDtype, expert_dtype: str | None, *, experts_only: bool
+) -> Quantisation:
+    """Read the formats; without a `quantization_config` all is kept in the model's dtype.
+
+    Raises:
+        Refused: the method, or its format, isn't known.
+    """
+    if section is None:
+        return Quantisation(plain)
+    method = section.text("quant_method")
+    quantised = _format(section, method)
+    four_bits = quantised in ("int4", "int4_g32", "nvfp4", "mxfp4")
+    left_out = _left_out(section)
+    if method == "mxfp4" or (experts_only and four_bits and not left_out):
+        left_out = dict.fromkeys(_ALL - {"experts"}, None)
+    stated = section.text("expert_dtype") or expert_dtype
+    if stated not in (None, "fp4", "fp8"):
+        raise Refused(
+            Fault(section.at("expert_dtype"), f"experts in '{stated[:40] if stated else ''}' aren't known: fp4 or fp8")
+        )
+    return Quantisation(plain, quantised, "mxfp4" if stated == "fp4" else None, left_out, method or "modelopt")
+
+
+def kv_cache_scheme(section: Fields | None) -> tuple[KvCacheDtype, str] | None:
+    """The format that the checkpoint declares for its cache, and the field that says so.
+
+    Raises:
+        NotPlannedYet: it declares one that isn't planned.
+    """
+    if section is None:
+        return None
+    algorithm = section.text("kv_cache_quant_algo")
+    if algorithm is not None:
+        known: Mapping[str, KvCacheDtype] = {"FP8": "fp8", "NVFP4": "nvfp4"}
+        if algorithm not in known:
+            raise NotPlannedYet(
+                Fault(section.at("kv_cache_quant_algo"), f"a cache in '{algorithm[:40]}' isn't planned yet")
+            )
+        return known[algorithm], "kv_cache_quant_algo"
+    scheme = section.section("kv_cache_scheme")
+    if scheme is None:
+        return None
+    bits, kind = scheme.count("num_bits", most=64), scheme.text("type")
+    if (bits, kind) == (8, "float"):
+        return "fp8", "kv_cache_scheme"
+    if (bits, kind) == (4, "float"):
+        return "nvfp4", "kv_cache_scheme"
+    raise NotPlannedYet(Fault(scheme.pointer, f"a cache of {bits} bits of type {kind} isn't planned yet"))
+
+
+def _integers(section: Fields, bits: int) -> ElementDtype:
+    if bits == 8:  # noqa: PLR2004
+        return "int8"
+    if bits != 4:  # noqa: PLR2004
+        raise Refused(Fault(section.at("bits"), f"weights of {bits} bits aren't known: 4 or 8"))
+    group = section.raw("group_size")
+    small = isinstance(group, int) and 0 < group <= _GROUP_SMALL
+    return "int4_g32" if small else "int4"
+
+
+def _modelopt(section: Fields) -> ElementDtype:
+    known: Mapping[str, ElementDtype] = {
+        "FP8": "fp8",
+        "FP8_PB_WO": "fp8",
+        "FP8_PER_CHANNEL_PER_TOKEN": "fp8",
+        "NVFP4": "nvfp4",
+        "NVFP4_AWQ": "nvfp4",
+        "W4A16_AWQ": "int4",
+        "W4A8_AWQ": "int4",
+        "MXFP4": "mxfp4",
+    }
+    algorithm = section.text("quant_algo") or ""
+    if algorithm not in known:
+        raise Refused(Fault(section.at("quant_algo"), f"'{algorithm[:60]}' isn't a quantisation that is known here"))
+    return known[algorithm]
+
+
+def _compressed_tensors(section: Fields) -> ElementDtype:
+    """The format of the first group. Groups of several formats would need the layers that each is for."""
+    groups = section.section("config_groups")
+    if groups is None or not groups.names():
+        raise Refused(Fault(section.at("config_groups"), "config_groups is missing: it says what weights are kept in"))
+    formats: set[ElementDtype] = set()
+    for name in groups.names()[:64]:
+        group = groups.section(name)
+        weights = group.section("weights") if group is not None else None
+        if group is None or weights is None:
+            raise Refused(Fault(groups.at(name), "this group doesn't say what its weights are kept in"))
+        packing = group.text("format") or section.text("format") or ""
+        formats.add(_group_format(weights, packing))
+    if len(formats) > 1:
+        raise Refused(
+            Fault(section.at("config_groups"), f"several formats in one checkpoint ({', '.join(sorted(formats))})")
+        )
+    return formats.pop()
+
+
+def _group_format(weights: Fields, packing: str) -> ElementDtype:
+    bits, kind = weights.count("num_bits", most=64), weights.text("type")
+    if kind == "int":
+        return _integers(weights, bits)
+    if kind == "float" and bits == 8:  # noqa: PLR2004
+        return "fp8"
+    if kind == "float" and bits == 4:  # noqa: PLR2004
+        return "mxfp4" if packing.startswith("mxfp4") or weights.raw("group_size") == 32 else "nvfp4"  # noqa: PLR2004
+    raise Refused(Fault(weights.pointer, f"weights of {bits} bits of type {kind} aren't known"))
+
+
+_METHODS: Mapping[str | None, Callable[[Fields], ElementDtype]] = {
+    "fp8": lambda _: "fp8",
+    "fbgemm_fp8": lambda _: "fp8",
+    "awq": lambda section: _integers(section, section.count("bits" if section.has("bits") else "w_bit", most=64)),
+    "gptq": lambda section: _integers(section, section.count("bits", most=64)),
+    "auto-round": lambda section: _integers(section, section.count("bits", most=64)),
+    "compressed-tensors": _compressed_tensors,
+    "mxfp4": lambda _: "mxfp4",
+    "bitsandbytes": lambda section: "int4" if section.flag("load_in_4bit") else "int8",
+    "modelopt": _modelopt,
+    "modelopt_fp4": lambda _: "nvfp4",
+}
+"""The methods that are known. ModelOpt's own file names its algorithm only."""
+
+
+def _format(section: Fields, method: str | None) -> ElementDtype:
+    known = "modelopt" if method is None and section.has("quant_algo") else method
+    if known not in _METHODS:
+        shown = f"'{method[:60]}'" if method else "no method"
+        detail = f"{shown} isn't a quantisation that is known here: {', '.join(str(name) for name in _METHODS)}"
+        raise Refused(Fault(section.at("quant_method"), detail))
+    return _METHODS[known](section)
+
+
+def _left_out(section: Fields) -> dict[Role, frozenset[int] | None]:
+    """Groups that the checkpoint's list leaves unquantised, by layer; null: in every layer.
+
+    A group counts as left out if any of its projections is, which is the larger figure. Patterns are read by the
+    words in them and never run.
+    """
+    found: dict[Role, set[int] | None] = {}
+    for name in ("modules_to_not_convert", "ignore", "exclude_modules", "ignored_layers", "llm_int8_skip_modules"):
+        for entry in section.items(name, most=_MOST_ENTRIES):
+            if not isinstance(entry, str):
+                raise Refused(Fault(section.at(name), f"{name} has to be a list of module names"))
+            layer = _LAYER.search(entry[:300].replace("\\", ""))
+            for role in _roles(entry[:300]):
+                known = found.setdefault(role, set())
+                if layer is None:
+                    found[role] = None
+                elif known is not None:
+                    known.add(int(layer[1]))
+    return {role: None if layers is None else frozenset(layers) for role, layers in found.items()}
+
+
+_MODULES: tuple[tuple[str, frozenset[Role]], ...] = (
+    (r"vision|visual|lm_head|embed|mtp|norm|router|audio|projector|(^|\.)gate$|shared_expert_gate$", frozenset()),
+    (r"shared_expert", frozenset({"shared experts"})),
+    (r"experts", frozenset({"experts"})),
+    (r"linear_attn|mamba|conv|in_proj|out_proj", frozenset({"state"})),
+    (r"(kv_a|q_a|qkv_a)_proj|indexer", frozenset({"latent projections"})),
+    (r"[kv]_proj$|qkv_proj", frozenset({"keys and values"})),
+    (r"(q|o|kv_b|q_b)_proj", frozenset({"attention"})),
+    (r"attn|attention", _ATTENTION),
+    (r"(mlp|feed_forward)\.|(gate|up|down)_proj", frozenset({"dense"})),
+    (r"(mlp|feed_forward)$", _FEED_FORWARD),
+    (r"layers\.[0-9]{1,4}$", _ALL),
+)
+"""What groups a module name or pattern stands for, by the first of these that is in it."""
+
+
+def _roles(entry: str) -> frozenset[Role]:
+    name = entry.removeprefix("re:").replace("\\", "").rstrip("$*.").lower()
+    return next((roles for pattern, roles in _MODULES if re.search(pattern, name)), frozenset())

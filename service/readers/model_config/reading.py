@@ -1,0 +1,220 @@
+"""From the fields of a configuration to a model."""
+
+from collections.abc import Mapping
+
+from service.capacity.cache import CacheKind
+from service.capacity.cache.footprint import Ring, State, Storage
+from service.capacity.figures import Confidence, Figure
+from service.capacity.model import Model, WeightPart
+from service.errors import Fault, Refused
+from service.readers.model_config.architecture import architecture_of, family_of, refuse_unknown, text_values
+from service.readers.model_config.context_length import longest_context
+from service.readers.model_config.decoder import Drafts, Family, Shape, caches_of, total
+from service.readers.model_config.fields import HEADS, LAYERS, Fields
+from service.readers.model_config.leftovers import TOWERS
+from service.readers.model_config.lora import lora_widths
+from service.readers.model_config.quantisation import (
+    MODEL_DTYPES,
+    Quantisation,
+    kv_cache_scheme,
+    read_quantisation,
+)
+from service.readers.model_config.tally import tally
+from service.readers.model_config.weights import Counted, as_checkpoint, parts_of, whole, with_remainder
+
+_MOST_PARAMETERS = 10**14
+_MOST_BYTES = 10**15
+_MOST_BYTES_PER_TOKEN, _MOST_BYTES_OF_STATE = 2**28, 2**38
+"""Past what any model keeps, and small enough for whole numbers of 64 bits."""
+
+
+def read_model(
+    config: Mapping[str, object], *, parameters: int | None = None, weight_bytes: int | None = None
+) -> Model:
+    """Read a model from a Hugging Face `config.json`.
+
+    `parameters` is the total of the checkpoint's tensors (safetensors metadata) and `weight_bytes` the size of its
+    files, where the caller knows them: they show what the configuration doesn't, such as towers.
+
+    Raises:
+        Refused: a field is missing, wrong or unknown, or the architecture is; each fault points into `config`.
+        NotPlannedYet: the architecture is known, and a part of it isn't planned.
+    """
+    for name, given, most in (
+        ("parameters", parameters, _MOST_PARAMETERS),
+        ("weight_bytes", weight_bytes, _MOST_BYTES),
+    ):
+        if given is not None and not 0 < given <= most:
+            raise Refused(Fault("", f"{name} has to lie between 1 and {most:,}"))
+    outer, values, pointer = text_values(config)
+    family, model_type = family_of(outer, values, pointer)
+    fields = Fields(values, pointer, family.defaults, family.config_class)
+    fields.raw("architectures")
+    shape, context_source = _shape(fields, family)
+    mixers = family.mixers(fields, shape)
+    feed_forwards = family.feed_forwards(fields, shape)
+    drafts = family.drafts(fields, shape, mixers, feed_forwards) if family.drafts else None
+    caches = caches_of(mixers)
+    _refuse_unreal(caches, fields)
+    tied, extras = _tied(fields, outer, family), family.extras(fields, shape) if family.extras else tally()
+    dtype = _dtype(fields, outer)
+    section = fields.section("quantization_config") or outer.section("quantization_config")
+    formats = read_quantisation(
+        section,
+        MODEL_DTYPES[dtype or "bfloat16"],
+        fields.text("expert_dtype") or outer.text("expert_dtype"),
+        experts_only=family.experts_only,
+    )
+    scheme = kv_cache_scheme(section)
+    refuse_unknown(fields, outer, family, model_type)
+    norm = shape.hidden * family.norm_width
+    counted = Counted(
+        layers=[
+            total([mixer.weights, forward, tally(small=family.norms * norm)])
+            for mixer, forward in zip(mixers, feed_forwards, strict=True)
+        ],
+        extras=extras,
+        embeddings=shape.vocabulary * shape.hidden,
+        head=0 if tied else shape.vocabulary * shape.hidden,
+        final_norm=norm,
+        drafts=drafts,
+    )
+    lora = lora_widths(fields, shape, mixers, feed_forwards)
+    towers = any(TOWERS.match(name) for name in outer.names())
+    assumed, confidence = _provenance(fields)
+    stated = "config.json"
+    return Model(
+        architecture=architecture_of(outer, model_type),
+        dtype=Figure(dtype, "dtype of the config.json", "high") if dtype else None,
+        hidden_size=Figure(shape.hidden, "hidden_size of the config.json", "high"),
+        vocab_size=_figure(fields, "vocab_size", shape.vocabulary),
+        query_heads=_figure(fields, "num_attention_heads", shape.query_heads),
+        max_position_embeddings=Figure(shape.context, *context_source),
+        layers=Figure(shape.layers, "the layers of the config.json", "high"),
+        caches=Figure(caches, f"layers, heads and widths of the {stated}{assumed}", confidence),
+        draft_caches=(
+            Figure(drafts.caches, f"draft layers of the {stated}", "medium")
+            if drafts is not None and drafts.caches is not None
+            else None
+        ),
+        kv_cache_scheme=Figure(scheme[0], f"{scheme[1]} of the {stated}", "high") if scheme else None,
+        parameters=_parameters(counted, family, parameters, assumed, confidence),
+        lora=None if lora is None else Figure(lora, f"widths of the projections in the {stated}", "medium"),
+        weights=_weights(counted, family, formats, parameters, weight_bytes, towers=towers),
+        notes=_notes(drafts, outer, counted=family.counted, given=parameters is not None or weight_bytes is not None),
+    )
+
+
+def _shape(fields: Fields, family: Family) -> tuple[Shape, tuple[str, Confidence]]:
+    layers = family.layers(fields) if family.layers else fields.count("num_hidden_layers", most=LAYERS)
+    context, positions, source = longest_context(
+        fields,
+        linear_counts="Gemma3" not in family.config_class,
+    )
+    shape = Shape(
+        layers=layers,
+        hidden=fields.count("hidden_size", most=2**20),
+        vocabulary=fields.count("vocab_size"),
+        query_heads=fields.count("num_attention_heads", most=HEADS),
+        context=context,
+        positions=positions,
+    )
+    if "max_position_embeddings" in fields.assumed:
+        return shape, (f"class default of {fields.owner}", "medium")
+    return shape, (source, "high")
+
+
+def _notes(drafts: Drafts | None, outer: Fields, *, counted: bool, given: bool) -> str | None:
+    """What the weights lack although the configuration declares it."""
+    if given:
+        return None
+    if not counted:
+        return "The parameters of this architecture can't be counted: give their total or the size of the files."
+    lacking = [f"what {name} describes" for name in outer.names() if TOWERS.match(name) and outer.has(name)]
+    if drafts is not None and drafts.caches and drafts.weights is None:
+        lacking.append("the draft layers")
+    return f"Not counted in the weights: {', '.join(lacking)}." if lacking else None
+
+
+def _tied(fields: Fields, outer: Fields, family: Family) -> bool:
+    """Whether the head is the embedding table: said by the text decoder, else beside it, else by the class."""
+    if fields.has("tie_word_embeddings"):
+        return fields.flag("tie_word_embeddings")
+    return outer.flag("tie_word_embeddings", otherwise=family.tied)
+
+
+def _dtype(fields: Fields, outer: Fields) -> str | None:
+    """The dtype that the configuration names."""
+    name = fields.text("dtype") or outer.text("dtype")
+    name = name.removeprefix("torch.") if name else None
+    if name is not None and name not in MODEL_DTYPES:
+        pointer = fields.at("dtype") if fields.has("dtype") else outer.at("dtype")
+        raise Refused(
+            Fault(pointer, f"'{name[:40]}' isn't a dtype that models are served in: {', '.join(MODEL_DTYPES)}")
+        )
+    return name
+
+
+def _refuse_unreal(caches: tuple[CacheKind, ...], fields: Fields) -> None:
+    if not caches:
+        raise Refused(Fault(fields.at("num_hidden_layers"), "no layer of this model keeps a cache"))
+    storage = Storage(dtype="bf16", model_dtype="bf16")
+    kept = [footprint for cache in caches for footprint in cache.footprints(storage)]
+    for per_token, most in ((True, _MOST_BYTES_PER_TOKEN), (False, _MOST_BYTES_OF_STATE)):
+        if sum(one.record_bytes * one.layers for one in kept if isinstance(one.span, State | Ring) != per_token) > most:
+            detail = f"the caches would take more than {most:,} bytes per {'token' if per_token else 'request'}"
+            raise Refused(Fault(fields.at("num_hidden_layers"), detail))
+
+
+def _figure(fields: Fields, name: str, value: int) -> Figure[int]:
+    if name in fields.assumed:
+        return Figure(value, f"class default of {fields.owner}", "medium")
+    return Figure(value, f"{name} of the config.json", "high")
+
+
+def _provenance(fields: Fields) -> tuple[str, Confidence]:
+    """Which class defaults stood in for fields, and what that makes of the confidence."""
+    if not fields.assumed:
+        return "", "high"
+    listed = ", ".join(f"{name} {value}" for name, value in sorted(fields.assumed.items()))
+    return f"; class defaults of {fields.owner}: {listed}", "medium"
+
+
+def _parameters(
+    counted: Counted, family: Family, given: int | None, assumed: str, confidence: Confidence
+) -> Figure[int] | None:
+    if not family.counted:
+        return (
+            Figure(
+                given, "given by the caller: what this architecture's towers and draft layers hold included", "medium"
+            )
+            if given
+            else None
+        )
+    if counted.text > _MOST_PARAMETERS:
+        raise Refused(Fault("", f"these shapes come to more than {_MOST_PARAMETERS:,} parameters"))
+    return Figure(counted.text, f"counted from the shapes in the config.json{assumed}", confidence)
+
+
+def _weights(
+    counted: Counted,
+    family: Family,
+    formats: Quantisation,
+    parameters: int | None,
+    weight_bytes: int | None,
+    *,
+    towers: bool,
+) -> Figure[tuple[WeightPart, ...]] | None:
+    method = f", quantised by {formats.method}" if formats.method else ""
+    if not family.counted:
+        dtype = formats.quantised or formats.plain
+        if weight_bytes is not None:
+            part = whole(parameters or weight_bytes, dtype, weight_bytes)
+            return Figure((part,), "size of the checkpoint's files, given by the caller", "high")
+        if parameters is not None:
+            return Figure((whole(parameters, dtype, None),), f"parameters given by the caller{method}", "medium")
+        return None
+    parts = with_remainder(parts_of(counted, formats), counted, parameters, formats, towers=towers)
+    if weight_bytes is not None:
+        return Figure(as_checkpoint(parts, weight_bytes), "size of the checkpoint's files, given by the caller", "high")
+    return Figure(parts, f"parameters counted from the shapes{method}", "high" if not formats.method else "medium")

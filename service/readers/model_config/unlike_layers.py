@@ -1,0 +1,123 @@
+"""Attention layers of families whose layers aren't alike in their heads."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from service.capacity.cache import CacheKind, FullAttention, IndexKeys, SlidingWindow
+from service.errors import Fault, Refused
+from service.readers.model_config.decoder import Mixer, Shape, total
+from service.readers.model_config.fields import HEADS, Fields
+from service.readers.model_config.heads import grouped_query, head_dim, kv_heads
+from service.readers.model_config.layer_patterns import every, window_of
+from service.readers.model_config.parameters import attention
+from service.readers.model_config.tally import tally
+
+
+def all_attention(fields: Fields, shape: Shape) -> Sequence[Mixer]:
+    """MiniMax-M2: `attn_type_list` has 1 for attention, and no layer of this generation is anything else."""
+    kinds = fields.counts("attn_type_list", most=1)
+    if 0 in kinds:
+        raise Refused(Fault(fields.at("attn_type_list"), f"only attention layers (1) are known of {fields.owner}"))
+    return grouped_query(bias=False, qk_norm="use_qk_norm", norm_all_heads=True)(fields, shape)
+
+
+def block_sparse(fields: Fields, shape: Shape) -> Sequence[Mixer]:
+    """MiniMax-M3: ordinary attention that keeps everything, and one index key per token in the sparse layers."""
+    plain = grouped_query(bias=False, qk_norm="use_qk_norm")(fields, shape)
+    sparse = fields.section("sparse_attention_config")
+    if sparse is None or not sparse.flag("use_sparse_attention"):
+        return plain
+    freq = sparse.counts("sparse_attention_freq", most=1, length=shape.layers)
+    width, heads = sparse.count("sparse_index_dim"), sparse.count("sparse_num_index_heads", most=HEADS)
+    keys = IndexKeys(layers=1, key_dim=width, stored="bf16")
+    weights = tally(latent=shape.hidden * width * (heads + 1), small=2 * width)
+    return [
+        Mixer((*mixer.caches, keys), total([mixer.weights, weights])) if sparse_here else mixer
+        for mixer, sparse_here in zip(plain, freq, strict=True)
+    ]
+
+
+def two_geometries(fields: Fields, shape: Shape) -> Sequence[Mixer]:
+    """MiMo-V2: values narrower than keys, and window layers with heads of their own (`hybrid_layer_pattern`, 1)."""
+    window = window_of(fields, shape)
+    by_kind: dict[int, Mixer] = {}
+    for kind, prefix in ((0, ""), (1, "swa_")):
+        heads = fields.count_or(f"{prefix}num_attention_heads", shape.query_heads, most=HEADS, least=1)
+        stored = fields.count(f"{prefix}num_key_value_heads", most=HEADS)
+        key_dim, value_dim = fields.count(f"{prefix}head_dim"), fields.count(f"{prefix}v_head_dim")
+        cache: CacheKind = FullAttention(layers=1, kv_heads=stored, key_dim=key_dim, value_dim=value_dim)
+        if kind and window is not None:
+            cache = SlidingWindow(layers=1, kv_heads=stored, key_dim=key_dim, value_dim=value_dim, window=window)
+        sinks = fields.flag("add_swa_attention_sink_bias", otherwise=True) if kind else False
+        weights = attention(
+            shape.hidden,
+            heads=heads,
+            kv_heads=stored,
+            key_dim=key_dim,
+            value_dim=value_dim,
+            small=heads if sinks else 0,
+        )
+        by_kind[kind] = Mixer((cache,), weights)
+    return [by_kind[kind] for kind in fields.counts("hybrid_layer_pattern", most=1, length=shape.layers)]
+
+
+def step(fields: Fields, shape: Shape) -> Sequence[Mixer]:
+    """Step-3.5: every 4th layer from the first sees everything; window layers have query heads of their own."""
+    mixers = grouped_query(every(4, first=0), bias=False, qk_norm=True)(fields, shape)
+    other = fields.section("attention_other_setting")
+    if other is None:
+        return mixers
+    heads = other.count_or("num_key_value_heads", kv_heads(fields, shape.query_heads), most=HEADS)
+    other.raw("num_attention_heads")
+    return [
+        Mixer(
+            tuple(
+                msgspec.structs.replace(cache, kv_heads=heads) if isinstance(cache, SlidingWindow) else cache
+                for cache in mixer.caches
+            ),
+            mixer.weights,
+        )
+        for mixer in mixers
+    ]
+
+
+def nas(fields: Fields, shape: Shape) -> Sequence[Mixer]:
+    """Nemotron-NAS: each block says how many query heads share one KV head, or that it has no attention."""
+    dim = head_dim(fields, shape)
+    mixers = []
+    for index, block in enumerate(_blocks(fields, shape)):
+        attends = block.section("attention")
+        if attends is None or attends.flag("no_op") or attends.flag("replace_with_linear"):
+            weights = (
+                tally(attention=shape.hidden * shape.hidden)
+                if attends and attends.flag("replace_with_linear")
+                else tally()
+            )
+            mixers.append(Mixer((), weights))
+            continue
+        if attends.has("window_length") or attends.has("num_sink_tokens") or attends.has("sparsify"):
+            raise Refused(
+                Fault(
+                    f"{fields.at('block_configs')}/{index}/attention",
+                    "windows, sinks and sparsity of single blocks aren't known here",
+                )
+            )
+        heads = shape.query_heads // attends.count("n_heads_in_group", most=shape.query_heads)
+        weights = attention(shape.hidden, heads=shape.query_heads, kv_heads=heads, key_dim=dim, value_dim=dim)
+        mixers.append(Mixer((FullAttention(layers=1, kv_heads=heads, key_dim=dim, value_dim=dim),), weights))
+    return mixers
+
+
+def _blocks(fields: Fields, shape: Shape) -> Sequence[Fields]:
+    blocks = fields.items("block_configs")
+    if len(blocks) < shape.layers:
+        raise Refused(
+            Fault(fields.at("block_configs"), f"block_configs has {len(blocks)} entries for {shape.layers} layers")
+        )
+    found = []
+    for index, block in enumerate(blocks[: shape.layers]):
+        if not isinstance(block, Mapping):
+            raise Refused(Fault(f"{fields.at('block_configs')}/{index}", "a block has to be an object"))
+        found.append(Fields(block, f"{fields.at('block_configs')}/{index}", {}, fields.owner))
+    return found

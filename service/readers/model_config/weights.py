@@ -1,0 +1,184 @@
+"""The parts that a model's weights are kept in, from the parameters of its layers."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from service.capacity.dtypes import BITS, ElementDtype
+from service.capacity.model import WeightPart
+from service.errors import Fault, Refused
+from service.readers.model_config.decoder import Drafts
+from service.readers.model_config.quantisation import Quantisation
+from service.readers.model_config.tally import Role, Tally
+
+_SHARDED: tuple[Role, ...] = ("attention", "dense", "shared experts", "state")
+"""Groups that tensor parallel divides without limit: one part, `layers`, where all are in one format."""
+_SMALL_DEFICIT = 1_000_000
+"""Published totals may lack a few buffers that the shapes have: at most one part in so many."""
+OUTSIDE = "not in the text decoder: towers, draft layers, scales"
+
+
+class Counted(msgspec.Struct, frozen=True, kw_only=True):
+    """The parameters of a decoder, layer by layer and outside of its layers."""
+
+    layers: Sequence[Tally]
+    extras: Tally
+    embeddings: int
+    head: int
+    """0 where the head is the embedding table."""
+    final_norm: int
+    drafts: Drafts | None = None
+
+    @property
+    def text(self) -> int:
+        """Parameters of the text decoder."""
+        inside = sum(sum(layer.values()) for layer in self.layers)
+        return inside + sum(self.extras.values()) + self.embeddings + self.head + self.final_norm
+
+
+def parts_of(counted: Counted, formats: Quantisation) -> tuple[WeightPart, ...]:
+    """Few parts: each of one format, spread in one way."""
+    by_part: Counter[tuple[Role, int, ElementDtype]] = Counter()
+    for index, layer in enumerate(counted.layers):
+        for (role, shards), parameters in layer.items():
+            by_part[role, shards, formats.of(role, index)] += parameters
+    for (role, shards), parameters in counted.extras.items():
+        by_part[role, shards, formats.plain] += parameters
+    by_part["norms and routers", 1, formats.plain] += counted.final_norm
+    # What a quantised checkpoint keeps in 16 bits stays so; of a plain one nobody knows what would be kept.
+    plain = formats.quantised is None
+    return (
+        WeightPart(
+            name="embeddings",
+            parameters=counted.embeddings,
+            dtype=formats.plain,
+            follows_weight_dtype=plain,
+            stage="first" if counted.head else "ends",
+        ),
+        *_layer_parts(by_part, plain=plain),
+        *(
+            (
+                WeightPart(
+                    name="head", parameters=counted.head, dtype=formats.plain, follows_weight_dtype=plain, stage="last"
+                ),
+            )
+            if counted.head
+            else ()
+        ),
+        *_draft_parts(counted, formats),
+    )
+
+
+def _layer_parts(by_part: Counter[tuple[Role, int, ElementDtype]], *, plain: bool) -> tuple[WeightPart, ...]:
+    """Sharded groups of one format become one part; the same group in two formats or of two head counts says which."""
+    together: Counter[tuple[str, int, ElementDtype]] = Counter()
+    formats = {dtype for role, _, dtype in by_part if role in _SHARDED}
+    for (role, shards, dtype), parameters in by_part.items():
+        together["layers" if role in _SHARDED and len(formats) == 1 else role, shards, dtype] += parameters
+    named = Counter(name for name, _, _ in together)
+    widths = {name: {shards for other, shards, _ in together if other == name} for name in named}
+    parts = []
+    for (name, shards, dtype), parameters in sorted(together.items(), key=lambda part: -part[1]):
+        if not parameters:
+            continue
+        said = name
+        if len(widths[name]) > 1:
+            said += f" of {shards} heads"
+        if len({d for other, s, d in together if (other, s) == (name, shards)}) > 1:
+            said += f" in {dtype}"
+        fixed = not plain and name in ("norms and routers", "per-layer embeddings")
+        parts.append(
+            WeightPart(
+                name=said,
+                parameters=parameters,
+                dtype=dtype,
+                follows_weight_dtype=not fixed,
+                most_shards=shards or None,
+                experts=name == "experts",
+                stage="first" if name == "per-layer embeddings" else "layers",
+            )
+        )
+    return tuple(parts)
+
+
+def _draft_parts(counted: Counted, formats: Quantisation) -> tuple[WeightPart, ...]:
+    """The draft layers, whose experts are a part of their own because expert parallel divides them."""
+    if counted.drafts is None or counted.drafts.weights is None:
+        return ()
+    experts = sum(n for (role, _), n in counted.drafts.weights.items() if role == "experts")
+    rest = sum(counted.drafts.weights.values()) - experts
+    last = len(counted.layers)
+    parts = []
+    for name, parameters, role in (
+        ("draft layers", rest, "attention"),
+        ("experts of draft layers", experts, "experts"),
+    ):
+        if parameters:
+            parts.append(
+                WeightPart(
+                    name=name,
+                    parameters=parameters,
+                    dtype=formats.of(role, last),  # type: ignore[arg-type]
+                    follows_weight_dtype=True,
+                    experts=role == "experts",
+                    stage="last",
+                    needed="drafting",
+                )
+            )
+    return tuple(parts)
+
+
+def with_remainder(
+    parts: tuple[WeightPart, ...], counted: Counted, total: int | None, formats: Quantisation, *, towers: bool
+) -> tuple[WeightPart, ...]:
+    """Add what the caller's total has beyond what was counted, under a name that doesn't claim to know more.
+
+    Raises:
+        Refused: the total is smaller than the text decoder, and not because two 4-bit numbers were counted as one.
+    """
+    if total is None:
+        return parts
+    over = total - counted.text
+    packed = formats.quantised is not None and BITS[formats.quantised] < 8  # noqa: PLR2004
+    if over < 0 and not packed and -over * _SMALL_DEFICIT > counted.text:
+        detail = f"{total:,} parameters were given, and the text decoder alone has {counted.text:,}"
+        raise Refused(Fault("", detail))
+    drafted = sum(part.parameters for part in parts if part.needed == "drafting")
+    if drafted > over and not packed:  # declared, and not in these files
+        parts, drafted = tuple(part for part in parts if part.needed != "drafting"), 0
+    rest = over - drafted
+    if rest <= 0:
+        return parts
+    sure = towers and (counted.drafts is None or drafted > 0)
+    part = WeightPart(
+        name="towers and scales" if sure else OUTSIDE,
+        parameters=rest,
+        dtype=formats.plain,
+        follows_weight_dtype=False,
+        needed="multimodal" if towers else "always",
+    )
+    return (*parts, part)
+
+
+def as_checkpoint(parts: tuple[WeightPart, ...], weight_bytes: int) -> tuple[WeightPart, ...]:
+    """One part of the files' size, with what isn't always loaded kept apart.
+
+    Raises:
+        Refused: the files are smaller than what is kept apart.
+    """
+    apart = tuple(part for part in parts if part.needed != "always")
+    always = [part for part in parts if part.needed == "always"]
+    left = weight_bytes - sum(part.loaded_bytes("auto") for part in apart)
+    if left <= 0:
+        raise Refused(Fault("", f"{weight_bytes:,} bytes are fewer than the draft layers and towers alone take"))
+    by_dtype: Counter[ElementDtype] = Counter()
+    for part in always:
+        by_dtype[part.dtype] += part.parameters
+    return (whole(sum(by_dtype.values()), by_dtype.most_common(1)[0][0], left), *apart)
+
+
+def whole(parameters: int, dtype: ElementDtype, size: int | None) -> WeightPart:
+    """All weights as one part."""
+    name = "checkpoint" if size is not None else "all weights"
+    return WeightPart(name=name, parameters=parameters, dtype=dtype, follows_weight_dtype=True, bytes=size)

@@ -1,0 +1,185 @@
+"""Which number format a config.json's quantisation puts each group of weights in."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from service.capacity.model import WeightPart
+from service.errors import NotPlannedYet, Refused
+from service.readers.model_config import read_model
+
+LLAMA: Mapping[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "max_position_embeddings": 8192,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 32,
+    "num_key_value_heads": 8,
+    "torch_dtype": "bfloat16",
+    "vocab_size": 128256,
+}
+DEEPSEEK: Mapping[str, Any] = {
+    "model_type": "deepseek_v3",
+    "first_k_dense_replace": 1,
+    "hidden_size": 1024,
+    "intermediate_size": 4096,
+    "kv_lora_rank": 512,
+    "max_position_embeddings": 4096,
+    "moe_intermediate_size": 512,
+    "n_routed_experts": 8,
+    "n_shared_experts": 1,
+    "num_attention_heads": 16,
+    "num_hidden_layers": 4,
+    "q_lora_rank": 256,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "torch_dtype": "bfloat16",
+    "v_head_dim": 128,
+    "vocab_size": 32000,
+}
+
+
+def parts(config: Mapping[str, Any], quantisation: Mapping[str, Any] | None, **given: int) -> dict[str, WeightPart]:
+    model = read_model({**config, "quantization_config": quantisation}, **given)
+    assert model.weights is not None
+    return {part.name: part for part in model.weights.value}
+
+
+def compressed(bits: int, kind: str, group: int | None = None, **more: Any) -> dict[str, Any]:  # noqa: ANN401
+    weights = {"num_bits": bits, "type": kind, "group_size": group}
+    groups = {"group_0": {"targets": ["Linear"], "weights": weights}}
+    return {"quant_method": "compressed-tensors", "config_groups": groups, **more}
+
+
+@pytest.mark.parametrize(
+    ("quantisation", "dtype"),
+    [
+        ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8"),
+        ({"quant_method": "fbgemm_fp8"}, "fp8"),
+        ({"quant_method": "awq", "bits": 4, "group_size": 128}, "int4"),
+        ({"quant_method": "gptq", "bits": 4, "group_size": 32}, "int4_g32"),
+        ({"quant_method": "gptq", "bits": 8, "group_size": -1}, "int8"),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "int4"),
+        ({"quant_method": "bitsandbytes", "load_in_8bit": True}, "int8"),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "nvfp4"),
+        ({"quant_algo": "FP8"}, "fp8"),
+        (compressed(8, "float"), "fp8"),
+        (compressed(8, "int"), "int8"),
+        (compressed(4, "int", 128), "int4"),
+        (compressed(4, "int", 32), "int4_g32"),
+        (compressed(4, "float", 16), "nvfp4"),
+        (compressed(4, "float", 32, format="mxfp4-pack-quantized"), "mxfp4"),
+    ],
+)
+def test_layers_are_in_the_format_and_embeddings_head_and_norms_are_not(
+    quantisation: dict[str, Any], dtype: str
+) -> None:
+    found = parts(LLAMA, {**quantisation, "ignore": ["lm_head"]})
+    assert (found["layers"].dtype, found["keys and values"].dtype) == (dtype, dtype)
+    for name in ("embeddings", "head", "norms and routers"):
+        assert (found[name].dtype, found[name].follows_weight_dtype) == ("bf16", False)
+
+
+def test_what_the_checkpoint_lists_stays_as_it_is_layer_by_layer() -> None:
+    listed = [f"model.layers.{layer}.self_attn.{name}_proj" for layer in range(32) for name in "qkvo"]
+    listed += [f"model.layers.{layer}.mlp.{name}_proj" for layer in (0, 31) for name in ("gate", "up", "down")]
+    found = parts(LLAMA, {"quant_method": "fbgemm_fp8", "modules_to_not_convert": listed})
+    assert found["keys and values"].dtype == "bf16"
+    assert found["attention"].dtype == "bf16"
+    assert found["dense in fp8"].parameters == 30 * 3 * 4_096 * 14_336
+    assert found["dense in bf16"].parameters == 2 * 3 * 4_096 * 14_336
+
+
+@pytest.mark.parametrize(
+    "quantisation",
+    [
+        {"quant_method": "modelopt", "quant_algo": "NVFP4"},
+        compressed(
+            4,
+            "int",
+            32,
+            ignore=["lm_head", "re:.*self_attn.*", "re:.*shared_experts.*", r"re:.*mlp\.(gate|up|gate_up|down)_proj.*"],
+        ),
+        {"quant_method": "mxfp4"},
+    ],
+)
+def test_checkpoints_of_deepseeks_kind_quantise_routed_experts_only(quantisation: dict[str, Any]) -> None:
+    found = parts(DEEPSEEK, quantisation)
+    assert found["experts"].dtype in ("nvfp4", "int4_g32", "mxfp4")
+    assert {part.dtype for name, part in found.items() if name != "experts"} == {"bf16"}
+
+
+def test_routers_that_are_listed_do_not_take_the_dense_layers_with_them() -> None:
+    found = parts(DEEPSEEK, {"quant_method": "fp8", "modules_to_not_convert": ["model.layers.1.mlp.gate", "lm_head"]})
+    assert found["layers"].dtype == "fp8"
+
+
+def test_a_32_bit_checkpoint_is_loaded_in_16_bits() -> None:
+    assert parts({**LLAMA, "torch_dtype": "float32"}, None)["layers"].dtype == "bf16"
+    assert parts({**LLAMA, "torch_dtype": "float16"}, None)["layers"].dtype == "fp16"
+
+
+@pytest.mark.parametrize("method", ["gguf", "aqlm", "bitnet", None])
+def test_an_unknown_quantisation_is_refused_by_name(method: str | None) -> None:
+    with pytest.raises(Refused, match="isn't a quantisation that is known here") as refused:
+        parts(LLAMA, {"quant_method": method})
+    assert refused.value.faults[0].pointer == "/quantization_config/quant_method"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "dtype"),
+    [
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}, "fp8"),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4", "kv_cache_quant_algo": "NVFP4"}, "nvfp4"),
+        (compressed(8, "float", kv_cache_scheme={"num_bits": 8, "type": "float"}), "fp8"),
+    ],
+)
+def test_the_checkpoints_own_cache_format_is_read(scheme: dict[str, Any], dtype: str) -> None:
+    model = read_model({**LLAMA, "quantization_config": scheme})
+    assert model.kv_cache_scheme is not None
+    assert model.kv_cache_scheme.value == dtype
+
+
+def test_a_cache_format_that_is_not_planned_is_refused() -> None:
+    with pytest.raises(NotPlannedYet, match="8 bits of type int"):
+        parts(LLAMA, compressed(8, "int", kv_cache_scheme={"num_bits": 8, "type": "int"}))
+
+
+def test_a_regular_expression_of_the_checkpoint_is_never_run() -> None:
+    evil = "re:" + "(a+)+" * 40 + "self_attn" + "!" * 200
+    found = parts(LLAMA, {"quant_method": "fp8", "ignore": [evil] * 1_000})
+    assert found["keys and values"].dtype == "bf16"
+
+
+def test_the_size_of_the_files_is_one_part_beside_what_is_not_always_loaded() -> None:
+    config = {**DEEPSEEK, "num_nextn_predict_layers": 1}
+    found = parts(config, None, weight_bytes=10**9)
+    apart = sum(part.parameters * 2 for part in found.values() if part.needed == "drafting")
+    assert found["checkpoint"].bytes == 10**9 - apart
+    assert apart > 0
+
+
+def test_a_total_below_the_decoders_own_is_refused() -> None:
+    with pytest.raises(Refused, match="the text decoder alone has 8,030,261,248"):
+        parts(LLAMA, None, parameters=7_000_000_000)
+
+
+def test_a_total_of_packed_4_bit_numbers_may_be_below_the_decoders_own() -> None:
+    found = parts(LLAMA, {"quant_method": "awq", "bits": 4, "group_size": 128}, parameters=1_983_000_000)
+    assert sum(part.parameters for part in found.values()) == 8_030_261_248
+
+
+def test_what_a_total_has_more_is_named_for_what_is_known_of_it() -> None:
+    found = parts(LLAMA, None, parameters=8_030_261_248 + 1_000)
+    assert found["not in the text decoder: towers, draft layers, scales"].parameters == 1_000
+
+
+def test_a_lora_adapter_of_llama_8b_has_2621440_elements_for_each_unit_of_its_rank() -> None:
+    lora = read_model(LLAMA).lora
+    assert lora is not None
+    # 32 layers: 7 sides of 4,096 copied; queries' 4,096 twice and 14,336 three times divided; keys' and values' 1,024.
+    widths = lora.value
+    assert (widths.whole, widths.divided, widths.keys_and_values, widths.kv_heads) == (917_504, 1_638_400, 65_536, 8)
+    assert widths.whole + widths.divided + widths.keys_and_values == 2_621_440
