@@ -9,6 +9,7 @@ from service.capacity.cache import (
     CacheKind,
     ChunkedLocal,
     CompressedLatent,
+    ConvolutionHistory,
     CrossAttention,
     EncoderOnly,
     Footprint,
@@ -84,6 +85,14 @@ KINDS: dict[str, st.SearchStrategy[CacheKind]] = {
     "ring": st.builds(
         RowRing, layers=LAYERS, row_bytes=st.just(512), waiting=st.just(4), step=st.just(4), power_of_two=st.booleans()
     ),
+    "conv_history": st.builds(
+        ConvolutionHistory,
+        layers=LAYERS,
+        kv_heads=st.sampled_from([8, 16]),
+        head_dim=st.just(128),
+        hidden_size=st.just(6144),
+        taps=st.just(4),
+    ),
     "mamba1": st.builds(Mamba1, layers=LAYERS, inner_dim=st.just(8192), state_dim=st.just(16), conv_kernel=st.just(4)),
     "mamba2": st.builds(
         Mamba2,
@@ -128,6 +137,7 @@ MIXED = st.one_of(
     st.tuples(KINDS["latent"], KINDS["index_keys"]),
     st.tuples(KINDS["latent_window"], KINDS["compressed_latent"], KINDS["compressed_latent"]),
     st.tuples(KINDS["full"], KINDS["short_conv"]),
+    st.tuples(KINDS["full"], KINDS["sliding_window"], KINDS["conv_history"]),
     st.tuples(KINDS["full"], KINDS["cross_attention"]),
 ).map(tuple)
 LENGTHS = st.integers(1, 200_000)

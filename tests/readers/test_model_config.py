@@ -244,8 +244,7 @@ def test_a_text_decoder_two_levels_deep_is_found() -> None:
     assert parameters(read_model(config)) == 8_030_261_248
 
 
-def test_inkling_is_refused_until_its_history_is_planned() -> None:
-    config = {"model_type": "inkling_mm_model", "text_config": {"model_type": "inkling_text", "hidden_size": 6144}}
-    with pytest.raises(NotPlannedYet, match="short-convolution history isn't planned yet") as refused:
-        read_model(config)
-    assert refused.value.faults[0].pointer == "/text_config/model_type"
+def test_lfm3_is_refused_because_its_configuration_has_no_layer_pattern() -> None:
+    with pytest.raises(NotPlannedYet, match="doesn't say which layers are attention") as refused:
+        read_model({"model_type": "lfm3", "hidden_size": 2048})
+    assert refused.value.faults[0].pointer == "/model_type"

@@ -5,6 +5,7 @@ from typing import Any
 
 from service.capacity.cache import (
     CompressedLatent,
+    ConvolutionHistory,
     FullAttention,
     GatedDeltaNet,
     KimiDeltaAttention,
@@ -17,6 +18,7 @@ from service.capacity.cache import (
     SharedCache,
     ShortConvolution,
     SlidingWindow,
+    Storage,
 )
 from service.capacity.model import Model, WeightPart
 from service.readers.model_config import read_model
@@ -350,6 +352,32 @@ def test_gemma_4_stores_values_of_global_layers_and_shares_caches_in_its_last_la
     assert parameters(model) == 4_628_569_379
     assert model.draft_caches is not None
     assert model.draft_caches.value == ()
+
+
+def test_inkling_keeps_a_history_of_four_tokens_beside_attention_in_every_layer() -> None:
+    local = [layer for layer in range(66) if layer % 6 != 5]
+    text = {
+        "model_type": "inkling_text",
+        "hidden_size": 6144,
+        "num_hidden_layers": 66,
+        "vocab_size": 201_024,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "swa_num_attention_heads": 64,
+        "swa_num_key_value_heads": 16,
+        "swa_head_dim": 128,
+        "sliding_window_size": 512,
+        "local_layer_ids": local,
+        "sconv_kernel_size": 4,
+        "model_max_length": 1_048_576,
+    }
+    model = read_model({"model_type": "inkling_mm_model", "text_config": text})
+    histories = [cache for cache in model.caches.value if isinstance(cache, ConvolutionHistory)]
+    assert [(cache.layers, cache.kv_heads, cache.taps) for cache in histories] == [(55, 16, 4), (11, 8, 4)]
+    records = [cache.footprints(Storage(dtype="fp8", model_dtype="bf16"))[0].record_bytes for cache in histories]
+    # 2 x 128 + 2 x 6,144 / 16 = 1,024 a head, and 2 x 128 + 2 x 6,144 / 8 = 1,792, padded to 2,048; always 2 bytes.
+    assert records == [16 * 1024 * 2, 8 * 2048 * 2]
 
 
 def test_towers_that_are_declared_and_not_counted_are_noted_until_the_total_is_given() -> None:

@@ -11,6 +11,7 @@ from service.capacity.cache.attention import (
 )
 from service.capacity.cache.compressed import CompressedLatent, LatentWindow, RowRing
 from service.capacity.cache.footprint import Footprint, Storage, Terms
+from service.capacity.cache.history import ConvolutionHistory
 from service.capacity.cache.latent import IndexKeys, LatentAttention
 from service.capacity.cache.states import (
     GatedDeltaNet,
@@ -33,6 +34,7 @@ CacheKind = (
     | LatentWindow
     | CompressedLatent
     | RowRing
+    | ConvolutionHistory
     | Mamba1
     | Mamba2
     | GatedDeltaNet
@@ -46,6 +48,7 @@ __all__ = [
     "CacheKind",
     "ChunkedLocal",
     "CompressedLatent",
+    "ConvolutionHistory",
     "CrossAttention",
     "EncoderOnly",
     "Footprint",

@@ -7,7 +7,14 @@ from service.readers.model_config.feed_forward import Experts, nothing
 from service.readers.model_config.heads import grouped_query, joined_drafts, like_full_layers
 from service.readers.model_config.layer_patterns import all_windows, every, late_windows, without_rotation
 from service.readers.model_config.tally import tally
-from service.readers.model_config.unlike_layers import all_attention, block_sparse, nas, step, two_geometries
+from service.readers.model_config.unlike_layers import (
+    all_attention,
+    block_sparse,
+    nas,
+    step,
+    two_geometries,
+    with_history,
+)
 
 ROUTING = frozenset(
     {
@@ -164,6 +171,16 @@ MIXTURE_FAMILIES: Mapping[str, Family] = {
         feed_forwards=Experts(router_bias=True),
         harmless=ROUTING | {"attention_value_scale", "add_full_attention_sink_bias"},
     ),
+    **{
+        f"{name}_text": Family(
+            config_class=f"{name.capitalize()}TextConfig",
+            mixers=with_history,
+            feed_forwards=nothing,
+            counted=False,  # the gates beside its convolutions aren't published
+            harmless=ROUTING | {"n_routed_experts", "n_shared_experts", "intermediate_size", "dense_intermediate_size"},
+        )
+        for name in ("inkling", "inkling2")
+    },
     "muse_spark_text": Family(
         config_class="MuseSparkTextConfig",
         mixers=grouped_query(every(4), bias=False),

@@ -52,8 +52,6 @@ TEXT_TYPES: Mapping[str, str] = {
 """Model types of nested text configurations that name none."""
 
 UNPLANNED: Mapping[str, str] = {
-    "inkling_text": "Inkling's short-convolution history isn't planned yet",
-    "inkling2_text": "Inkling's short-convolution history isn't planned yet",
     "lfm3": "LFM3 isn't planned yet: its configuration doesn't say which layers are attention",
 }
 """Model types that are known, and what about them isn't planned."""

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from service.capacity.cache import CacheKind, FullAttention, IndexKeys, SlidingWindow
+from service.capacity.cache import CacheKind, ConvolutionHistory, FullAttention, IndexKeys, SlidingWindow
 from service.errors import Fault, Refused
 from service.readers.model_config.decoder import Mixer, Shape, total
 from service.readers.model_config.fields import HEADS, Fields
 from service.readers.model_config.heads import grouped_query, head_dim, kv_heads
-from service.readers.model_config.layer_patterns import every, window_of
+from service.readers.model_config.layer_patterns import every, numbered, window_of
 from service.readers.model_config.parameters import attention
 from service.readers.model_config.tally import tally
 
@@ -60,6 +60,29 @@ def two_geometries(fields: Fields, shape: Shape) -> Sequence[Mixer]:
         )
         by_kind[kind] = Mixer((cache,), weights)
     return [by_kind[kind] for kind in fields.counts("hybrid_layer_pattern", most=1, length=shape.layers)]
+
+
+def with_history(fields: Fields, shape: Shape) -> Sequence[Mixer]:
+    """Inkling: window layers (`local_layer_ids`) with heads of their own, and short convolutions in every layer."""
+    local = numbered(fields, shape, "local_layer_ids", from_one=False)
+    window = window_of(fields, shape)
+    by_kind: dict[bool, Mixer] = {}
+    for is_local, prefix in ((False, ""), (True, "swa_")):
+        heads = fields.count(f"{prefix}num_attention_heads", most=HEADS)
+        stored, dim = fields.count(f"{prefix}num_key_value_heads", most=HEADS), fields.count(f"{prefix}head_dim")
+        cache: CacheKind = FullAttention(layers=1, kv_heads=stored, key_dim=dim, value_dim=dim)
+        if is_local and window is not None:
+            cache = SlidingWindow(layers=1, kv_heads=stored, key_dim=dim, value_dim=dim, window=window)
+        history = ConvolutionHistory(
+            layers=1,
+            kv_heads=stored,
+            head_dim=dim,
+            hidden_size=shape.hidden,
+            taps=fields.count("sconv_kernel_size"),
+        )
+        weights = attention(shape.hidden, heads=heads, kv_heads=stored, key_dim=dim, value_dim=dim)
+        by_kind[is_local] = Mixer((cache, history), weights)
+    return [by_kind[layer in local] for layer in range(shape.layers)]
 
 
 def step(fields: Fields, shape: Shape) -> Sequence[Mixer]:
