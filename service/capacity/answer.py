@@ -123,6 +123,8 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     model: Input
     gpu: Input
     engine: Input
+    draft_model: Input | None
+    """Null without another checkpoint that drafts."""
     workload: None
     """Workloads are given inline."""
     planner: int

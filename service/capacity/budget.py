@@ -4,6 +4,7 @@ from math import floor
 
 import msgspec
 
+from service.capacity.drafts import draft_weights
 from service.capacity.dtypes import BITS
 from service.capacity.errors import Fault, NotPlannedYet
 from service.capacity.gpu import ReportedMemory
@@ -45,7 +46,7 @@ def budget_of(question: Question, stage: Stage) -> Budget:
     """
     levers = question.levers
     memory = _memory(question)
-    parts = (*_weight_parts(question), *lora_parts(question.model.spec, levers))
+    parts = (*_weight_parts(question), *lora_parts(question.model.spec, levers), *draft_weights(question))
     loaded = shares(question.model.spec, parts, levers, stage)
     reported = memory.bytes.value
     usable = floor(reported * exact(levers.gpu_memory_utilization))
@@ -82,7 +83,7 @@ def _weight_parts(question: Question) -> tuple[WeightPart, ...]:
     """The parts of the weights; none where nobody knows them and the size of the cache is given."""
     weights = question.model.spec.weights
     if weights is not None:
-        return weights.value
+        return tuple(part for part in weights.value if part.needed != "drafting" or question.draft_model is None)
     if question.levers.kv_cache_memory_bytes is None:
         detail = f"the parameter count of {question.model.key} isn't known: give kv_cache_memory_bytes"
         raise NotPlannedYet(Fault("/model", detail))

@@ -19,6 +19,7 @@ def canonical_question(question: Question) -> bytes:
         "model": _name(question.model),
         "gpu": _name(question.gpu),
         "engine": _name(question.engine),
+        "draft_model": None if question.draft_model is None else _name(question.draft_model),
         "levers": question.levers,
         "workload": question.workload,
         "risk": question.risk,

@@ -4,7 +4,7 @@ from math import ceil
 
 from service.capacity.answer import Assumed, Caveat
 from service.capacity.cache import KeysAndValues
-from service.capacity.cache.footprint import Chunk, State, Window
+from service.capacity.cache.footprint import Chunk, Ring, State, Window
 from service.capacity.deployment import Deployment, default_batched_tokens
 from service.capacity.lengths import Mean, Rows, Total
 from service.capacity.question import Question
@@ -29,7 +29,7 @@ _ALWAYS = (
 )
 
 
-def caveats_of(question: Question) -> tuple[Caveat, ...]:
+def caveats_of(question: Question, deployment: Deployment) -> tuple[Caveat, ...]:
     """List the caveats of a question, the ones that always hold first."""
     found = list(_ALWAYS)
     if question.workload is not None:
@@ -68,6 +68,7 @@ def caveats_of(question: Question) -> tuple[Caveat, ...]:
                 f" {ceil(_ROWS_TIMES_RISK / exact(question.risk)):,} or more for a risk of {question.risk:g}.",
             )
         )
+    found += _copied(question, deployment)
     kv_heads = question.levers.kv_heads
     query_heads = question.model.spec.query_heads.value
     caches = question.model.spec.caches.value
@@ -82,6 +83,26 @@ def caveats_of(question: Question) -> tuple[Caveat, ...]:
             )
         )
     return tuple(found)
+
+
+def _copied(question: Question, deployment: Deployment) -> list[Caveat]:
+    """Say where ranks hold copies of one cache: then more of them don't mean more users."""
+    levers = question.levers
+    ranks = levers.tensor_parallel
+    alone = [one.record_bytes for one in deployment.whole if not isinstance(one.span, State | Ring)]
+    here = [one.record_bytes for one in deployment.footprints if not isinstance(one.span, State | Ring)]
+    copies = min((ranks * part // whole for part, whole in zip(here, alone, strict=True)), default=1)
+    shared = min(cache.context_shards(ranks) for cache in deployment.caches)
+    if copies <= levers.decode_context_parallel:
+        return []
+    text = f"Of {ranks} ranks {copies} hold copies of the same cache, so tensor parallel buys no more room for it."
+    if shared > levers.decode_context_parallel:
+        text += f" decode_context_parallel {shared} shares each request's tokens among {shared} of them;"
+    text += (
+        f" data_parallel {copies} with tensor_parallel {ranks // copies} holds about {copies} times as many requests,"
+        " paid for with as many copies of the attention weights."
+    )
+    return [Caveat("cache_is_copied", text)]
 
 
 def assumed_of(question: Question, deployment: Deployment) -> tuple[Assumed, ...]:
@@ -129,6 +150,10 @@ def _assumed_of_groups(question: Question, deployment: Deployment) -> list[Assum
             found.append(Assumed("max_num_batched_tokens", str(batched), reason))
         batches = rules.batches_in_flight
         found.append(Assumed("batches_in_flight", str(batches.value), f"{engine.key}: {batches.source}"))
+    layout = rules.layouts.get(question.model.spec.architecture)
+    if layout is not None or any(isinstance(span, Ring) for span in spans):
+        reason = f"how {engine.key} lays these caches out was read in its source; no log of this model confirms it"
+        found.append(Assumed("block_layout", layout or "padded", reason))
     if any(isinstance(span, State) for span in spans):
         on = rules.state_copies_for_prefix_caching
         if levers.enable_prefix_caching == (on.value or levers.speculative_tokens > 0):

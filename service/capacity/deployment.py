@@ -7,6 +7,7 @@ import msgspec
 from service.capacity.budget import Budget, budget_of
 from service.capacity.cache import CacheKind, Footprint, KeysAndValues, Storage, Terms
 from service.capacity.cache.footprint import Window
+from service.capacity.drafts import draft_caches
 from service.capacity.engine import Engine
 from service.capacity.errors import Fault, UnsupportedCombination
 from service.capacity.gpu import Gpu
@@ -36,9 +37,13 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     caches: tuple[CacheKind, ...]
     dtype: Resolved
     footprints: tuple[Footprint, ...]
+    whole: tuple[Footprint, ...]
+    """What they would be on a single rank."""
     window: int
     ranks: tuple[Rank, ...]
-    """One for each pipeline stage: the ranks of a stage are alike."""
+    """One for each pipeline stage that keeps a cache: the ranks of a stage are alike."""
+    crowded: bool
+    """Whether a stage without a cache has no room for its weights and reserve."""
 
     @property
     def tightest(self) -> Rank:
@@ -69,16 +74,25 @@ def deploy(question: Question) -> Deployment:
         latents_as_heads=rules is not None and rules.latents_as_heads,
     )
     footprints = _footprints(question, caches, storage)
+    whole = _footprints(question, caches, msgspec.structs.replace(storage, tensor_parallel=1))
     layout = layout_of(footprints, rules=rules, architecture=model.architecture, block_size=levers.block_size)
     terms = terms_of(question.engine.spec, levers)
-    ranks = []
+    ranks, crowded = [], False
     for stage in stages(model, levers):
         budget = budget_of(question, stage)
         if any(group.width(stage.layers) for group in layout.groups):
             pool = pool_of(layout, rules=rules, budget_bytes=budget.kv, terms=terms, stage=stage.layers)
             ranks.append(Rank(stage, budget, pool))
+        else:
+            crowded = crowded or budget.kv < 0
     return Deployment(
-        caches=caches, dtype=dtype, footprints=footprints, window=levers.max_model_len, ranks=tuple(ranks)
+        caches=caches,
+        dtype=dtype,
+        footprints=footprints,
+        whole=whole,
+        window=levers.max_model_len,
+        ranks=tuple(ranks),
+        crowded=crowded,
     )
 
 
@@ -173,9 +187,4 @@ def _caches(question: Question) -> tuple[CacheKind, ...]:
             msgspec.structs.replace(cache, kv_heads=levers.kv_heads) if isinstance(cache, KeysAndValues) else cache
             for cache in caches
         )
-    if levers.speculative_tokens:
-        if model.draft_caches is None:
-            detail = f"what a draft of {question.model.key} keeps isn't known; leave it out"
-            raise UnsupportedCombination(Fault("/levers/speculative_tokens", detail))
-        caches = (*caches, *model.draft_caches.value)
-    return caches
+    return (*caches, *draft_caches(question))

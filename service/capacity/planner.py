@@ -36,7 +36,7 @@ def plan(question: Question) -> Answer:
     basis = _basis(question)
     held_by_memory = _held_by_memory(basis, worst_case, paged)
     admitted = _admitted(levers, held_by_memory)
-    short = any(each.budget.short for each in deployment.ranks)
+    short = deployment.crowded or any(each.budget.short for each in deployment.ranks)
     fits = worst_case > 0 and not short and (question.targets is None or admitted >= question.targets.users)
     token = ladder.token_rung(question, deployment, rank)
     window = ladder.window_rung(question, token, pool)
@@ -71,12 +71,13 @@ def plan(question: Question) -> Answer:
         inverse=inverse,
         levers=None,
         second_ceiling=None,
-        caveats=caveats.caveats_of(question),
+        caveats=caveats.caveats_of(question, deployment),
         assumed=caveats.assumed_of(question, deployment),
         inputs=Inputs(
             model=_input(question.model),
             gpu=_input(question.gpu),
             engine=_input(question.engine),
+            draft_model=None if question.draft_model is None else _input(question.draft_model),
             workload=None,
             planner=PLANNER,
         ),

@@ -48,7 +48,7 @@ class Levers(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of one step; null where the engine has no rule for it."""
     enable_prefix_caching: bool
     speculative_tokens: int
-    """Tokens that the checkpoint's own draft layers run ahead; 0: no drafting."""
+    """Tokens that a draft runs ahead; 0: no drafting."""
     max_loras: int
     """Slots for LoRA adapters; 0: none."""
     max_lora_rank: int
@@ -79,6 +79,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     model: Pinned[Model]
     gpu: Pinned[Gpu]
     engine: Pinned[Engine]
+    draft_model: Pinned[Model] | None
+    """Another checkpoint that drafts; null: the model's own draft layers do, where anything is drafted."""
     levers: Levers
     workload: Workload | None
     risk: float

@@ -26,7 +26,8 @@ def resolve(asked: AskedQuestion, catalog: Catalog) -> Question:
     Raises `UnknownKey` with the nearest keys, `NotPlannedYet` for a model that is known and can't be planned, and
     `Refused` for a config.json that can't be read or a workload that means nothing.
     """
-    model = _model(asked.model, catalog)
+    model = _model(asked.model, catalog, "/model")
+    draft = None if asked.draft_model is None else _model(asked.draft_model, catalog, "/draft_model")
     engine = _pinned(catalog.engines, asked.engine or "generic")
     levers = asked.levers or AskedLevers()
     workload = None if asked.workload is None else normal_form(asked.workload)
@@ -42,6 +43,7 @@ def resolve(asked: AskedQuestion, catalog: Catalog) -> Question:
         model=model,
         gpu=gpu,
         engine=engine,
+        draft_model=draft,
         levers=Levers(
             max_model_len=_or(levers.max_model_len, model.spec.max_position_embeddings.value),
             kv_cache_dtype=_or(levers.kv_cache_dtype, "auto"),
@@ -73,21 +75,23 @@ def resolve(asked: AskedQuestion, catalog: Catalog) -> Question:
     )
 
 
-def _model(reference: str | AskedModel, catalog: Catalog) -> Pinned[Model]:
+def _model(reference: str | AskedModel, catalog: Catalog, pointer: str) -> Pinned[Model]:
     if isinstance(reference, str) or reference.config is None:
-        return _known_model(reference, catalog)
-    return inline_model(reference.config, reference.parameters, reference.weight_bytes, pointer="/model/config")
+        return _known_model(reference, catalog, pointer)
+    return inline_model(reference.config, reference.parameters, reference.weight_bytes, pointer=f"{pointer}/config")
 
 
-def _known_model(reference: str | AskedModel, catalog: Catalog) -> Pinned[Model]:
+def _known_model(reference: str | AskedModel, catalog: Catalog, pointer: str) -> Pinned[Model]:
     key, version = (reference, None) if isinstance(reference, str) else (reference.key or "", reference.version)
     try:
         return catalog.models.pinned(key, version)
     except UnknownKey as unknown:
         reason = unplanned_models().get(unknown.key)
         if reason is None:
-            raise
-        raise NotPlannedYet(Fault("/model", f"{unknown.key} is not planned yet: {reason}")) from unknown
+            # The shelf points at where a question usually names a model.
+            faults = [Fault(fault.pointer.replace("/model", pointer, 1), fault.detail) for fault in unknown.faults]
+            raise UnknownKey(unknown.kind, unknown.key, unknown.nearest, *faults) from unknown
+        raise NotPlannedYet(Fault(pointer, f"{unknown.key} is not planned yet: {reason}")) from unknown
 
 
 def inline_model(

@@ -136,7 +136,7 @@ class AskedLevers(_Wire, frozen=True):
     ] = None
     speculative_tokens: Annotated[
         Annotated[int, Meta(ge=0, le=64)] | None,
-        _about("Tokens that the checkpoint's own draft layers run ahead. Left out: 0, no drafting."),
+        _about("Tokens that draft_model, or else the model's own draft layers, run ahead. Left out: 0, no drafting."),
     ] = None
     max_loras: Annotated[
         Annotated[int, Meta(ge=0, le=4096)] | None, _about("Slots for LoRA adapters. Left out: 0, none.")
@@ -224,6 +224,12 @@ class AskedQuestion(_Wire, frozen=True):
     model: Key | AskedModel
     gpu: Key | VersionRef
     engine: Key | VersionRef | None = None
+    draft_model: Annotated[
+        Key | AskedModel | None,
+        Meta(
+            description="Another checkpoint that drafts `speculative_tokens`. Left out: the model's own draft layers."
+        ),
+    ] = None
     levers: AskedLevers | None = None
     workload: AskedWorkload | None = None
     risk: Annotated[float, Meta(ge=1e-7, le=0.5)] | None = None

@@ -18,10 +18,16 @@ STATE = 2_146_304
 """Bytes of one state of `test/states`: 8,192 channels x 3 x 2 B + 32 x 128 x 128 x 4 B."""
 
 
-def answer(model: str, engine: str = "ruled@1", gpu: str = "card", **levers: object) -> Answer:
+def answer(model: str, engine: str = "ruled@1", gpu: str = "card", draft: object = None, **levers: object) -> Answer:
     if engine == "ruled@1":
         levers = {"kv_cache_memory_bytes": 8 * GIB} | levers
-    question = {"model": f"test/{model}", "gpu": gpu, "engine": engine, "levers": {"max_model_len": 8192} | levers}
+    question = {
+        "model": f"test/{model}",
+        "gpu": gpu,
+        "engine": engine,
+        "draft_model": draft,
+        "levers": {"max_model_len": 8192} | levers,
+    }
     return plan(resolve(strict_json.decode(msgspec.json.encode(question), AskedQuestion), fixed_catalog()))
 
 
@@ -60,6 +66,69 @@ def test_drafting_adds_a_layer_copies_of_states_and_rows_of_convolutions() -> No
 
 def test_a_draft_that_nobody_knows_is_refused() -> None:
     assert fault("windows", speculative_tokens=1)[0] == "/levers/speculative_tokens"
+
+
+def test_another_checkpoint_that_drafts_brings_its_caches_and_weights() -> None:
+    found = answer("windows", engine="generic", draft="test/scheme", speculative_tokens=4)
+    plain = answer("windows", engine="generic")
+    # 40 layers of full attention more (in the cache's own format here, 2,048 B a token), and 2 x 10^9 B of weights.
+    assert found.kv_cache.bytes_per_token - plain.kv_cache.bytes_per_token == 40 * 2048
+    assert found.ladder[2].value - plain.ladder[2].value == 2 * 10**9
+    assert found.inputs.draft_model is not None
+    assert found.inputs.draft_model.key == "test/scheme"
+
+
+def test_a_draft_sits_on_the_last_stage() -> None:
+    found = answer("scheme", draft="test/scheme", speculative_tokens=4, kv_cache_dtype="bf16", pipeline_parallel=2)
+    # 20 layers of the model, and all 40 of the draft.
+    assert found.kv_cache.bytes_per_token == 60 * 2048
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer"),
+    [
+        ({"draft": "test/scheme"}, "/levers/speculative_tokens"),
+        ({"draft": "test/nobody", "speculative_tokens": 1}, "/draft_model"),
+        ({"draft": {"key": "test/scheme", "version": 9}, "speculative_tokens": 1}, "/draft_model/version"),
+        ({"draft": {"config": {"model_type": "zebra"}}, "speculative_tokens": 1}, "/draft_model/config/model_type"),
+    ],
+)
+def test_a_draft_that_means_nothing_is_pointed_at(changes: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(Refused) as caught:
+        answer("windows", **changes)
+    assert pointer in {found.pointer for found in caught.value.faults}
+
+
+@pytest.mark.parametrize(
+    ("model", "levers", "texts"),
+    [
+        (
+            "latent",
+            {"tensor_parallel": 8},
+            [
+                "Of 8 ranks 8 hold copies of the same cache",
+                "decode_context_parallel 8 shares each request's tokens among 8 of them",
+                "data_parallel 8 with tensor_parallel 1 holds about 8 times as many requests",
+            ],
+        ),
+        (
+            "windows",
+            {"tensor_parallel": 8},
+            [
+                "Of 8 ranks 4 hold copies of the same cache",
+                "data_parallel 4 with tensor_parallel 2 holds about 4 times",
+            ],
+        ),
+        ("latent", {"tensor_parallel": 8, "decode_context_parallel": 8}, []),
+        ("windows", {"tensor_parallel": 2}, []),
+    ],
+)
+def test_ranks_that_hold_copies_are_named_with_what_would_help(
+    model: str, levers: dict[str, Any], texts: list[str]
+) -> None:
+    said = [one.text for one in answer(model, **levers).caveats if one.code == "cache_is_copied"]
+    assert len(said) == min(1, len(texts))
+    assert all(text in said[0] for text in texts)
 
 
 @pytest.mark.parametrize(("gpu", "batch"), [("card", 8192), ("small", 2048)])

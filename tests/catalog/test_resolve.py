@@ -88,7 +88,7 @@ def test_a_histogram_in_another_order_is_the_same_plan() -> None:
 def test_the_canonical_question_has_sorted_keys_no_spaces_and_every_default() -> None:
     question = strict_json.convert(QUESTION | {"gpu": {"key": "card", "version": 1}}, AskedQuestion)
     text = canonical_question(resolve(question, fixed_catalog())).decode()
-    assert text.startswith('{"engine":{"digest":"')
+    assert text.startswith('{"draft_model":null,"engine":{"digest":"')
     assert (
         '"levers":{"block_size":16,"data_parallel":1,"decode_context_parallel":1,"enable_prefix_caching":false,'
         '"expert_parallel":false,"gpu_memory_utilization":0.9,"kv_cache_dtype":"auto",'
