@@ -3,32 +3,36 @@
 Queries are never cached, because causal attention never consults a past query.
 """
 
-import msgspec
-
-from service.capacity.cache.footprint import Chunk, Context, Encoder, Footprint, Ranges, Storage, Window
+from service.capacity.cache.footprint import Chunk, Context, Encoder, Footprint, Kept, Span, Storage, Window
 from service.capacity.dtypes import PLAIN_BITS
 from service.capacity.units import ceil_div
 
 _PER_TOKEN_HEAD = {"fp8_per_token_head": 8, "int8_per_token_head": 8, "int4_per_token_head": 4}
 
+_SCALES = 8
+"""Bytes of one fp32 scale for a key and one for a value."""
+
 FORMATS = (*(name for name in PLAIN_BITS if name != "int8"), *_PER_TOKEN_HEAD, "nvfp4")
 """The number formats that keys and values of single heads can be kept in."""
 
 
-class KeysAndValues(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+class KeysAndValues(Kept, frozen=True, kw_only=True):
     """What attention layers of every span have in common."""
 
-    layers: int
     kv_heads: int
     key_dim: int
     """Elements of one key of one head."""
     value_dim: int
     """Elements of one value of one head. Engines store values even where the model takes its keys for them."""
-    at: Ranges = ()
+
+    @property
+    def span(self) -> Span:
+        """For how long a token's key and value are kept."""
+        return Context()
 
     @property
     def formats(self) -> tuple[str, ...]:
-        """The number formats that this cache can be kept in."""
+        """Plain ones, and those with scales."""
         return FORMATS
 
     def kv_heads_per_rank(self, tensor_parallel: int) -> int:
@@ -36,142 +40,83 @@ class KeysAndValues(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
         return max(1, self.kv_heads // tensor_parallel)
 
     def can_split(self, ranks: int) -> bool:
-        """Whether so many ranks can share the heads: each gets as many, or each head goes to as many ranks."""
+        """Each rank gets as many heads, or each head goes to as many ranks."""
         return self.kv_heads % ranks == 0 or ranks % self.kv_heads == 0
 
-    def record_bytes(self, storage: Storage) -> int:
-        """Bytes of one token of one layer on one rank, scales included.
+    def context_shards(self, ranks: int) -> int:
+        """Those that would hold copies of the same head; engines never spread windows and chunks."""
+        return max(1, ranks // self.kv_heads) if isinstance(self.span, Context) else 1
+
+    def footprints(self, storage: Storage) -> tuple[Footprint, ...]:
+        """KV heads x (key + value) x element for every token of the span, scales included.
 
         Per-token-head formats keep one fp32 scale for each key and each value; NVFP4 keeps one fp8 scale per 16
         numbers.
         """
-        heads = self.kv_heads_per_rank(storage.tensor_parallel)
-        elements = self.key_dim + self.value_dim
+        heads, elements = self.kv_heads_per_rank(storage.tensor_parallel), self.key_dim + self.value_dim
         if storage.dtype in _PER_TOKEN_HEAD:
-            return heads * (ceil_div(elements * _PER_TOKEN_HEAD[storage.dtype], 8) + 8)
-        if storage.dtype == "nvfp4":
-            return ceil_div(heads * elements * 9, 16)
-        return ceil_div(heads * elements * PLAIN_BITS[storage.dtype], 8)
-
-    def _footprint(self, storage: Storage, kind: str, span: Context | Window | Chunk | Encoder) -> Footprint:
-        heads = self.kv_heads_per_rank(storage.tensor_parallel)
-        if storage.dtype in PLAIN_BITS:
-            per_head = f"({self.key_dim} + {self.value_dim}) x {PLAIN_BITS[storage.dtype] // 8} B"
+            bits = _PER_TOKEN_HEAD[storage.dtype]
+            record = heads * (ceil_div(elements * bits, 8) + _SCALES)
+            per_head = f"(({self.key_dim} + {self.value_dim}) x {bits} bits + {_SCALES} B of scales)"
         elif storage.dtype == "nvfp4":
+            record = ceil_div(heads * elements * 9, 16)
             per_head = f"({self.key_dim} + {self.value_dim}) x 9/16 B"
         else:
-            per_head = f"(({self.key_dim} + {self.value_dim}) x {_PER_TOKEN_HEAD[storage.dtype]} bits + 8 B of scales)"
-        return Footprint(
-            kind=kind,
-            layers=self.layers,
-            at=self.at,
-            record_bytes=self.record_bytes(storage),
-            span=span,
-            formula=f"{heads} KV heads x {per_head}",
+            width = PLAIN_BITS[storage.dtype] // 8
+            record = heads * elements * width
+            per_head = f"({self.key_dim} + {self.value_dim}) x {width} B"
+        return (
+            Footprint(
+                kind=str(self.__struct_config__.tag),
+                layers=self.layers,
+                at=self.at,
+                record_bytes=record,
+                span=self.span,
+                formula=f"{heads} KV heads x {per_head}",
+            ),
         )
 
 
-class FullAttention(KeysAndValues, frozen=True, tag_field="kind", tag="full"):
+class FullAttention(KeysAndValues, frozen=True, kw_only=True, tag_field="kind", tag="full"):
     """Layers that keep one key and one value per token and KV head for the whole context."""
 
-    def context_shards(self, ranks: int) -> int:
-        """Ranks that may share the tokens of one request: those that would hold copies of the same head."""
-        return max(1, ranks // self.kv_heads)
 
-    def footprints(self, storage: Storage) -> tuple[Footprint, ...]:
-        """Layers x KV heads x (key + value) x element for every token."""
-        return (self._footprint(storage, "full", Context()),)
-
-
-class SlidingWindow(KeysAndValues, frozen=True, tag_field="kind", tag="sliding_window"):
+class SlidingWindow(KeysAndValues, frozen=True, kw_only=True, tag_field="kind", tag="sliding_window"):
     """Layers whose tokens see only the last `window` tokens, themselves included."""
 
     window: int
 
-    def context_shards(self, ranks: int) -> int:
-        """None but one: engines don't spread these tokens over ranks."""
-        return 1
-
-    def footprints(self, storage: Storage) -> tuple[Footprint, ...]:
-        """As full attention, for the tokens of the window only."""
-        return (self._footprint(storage, "sliding_window", Window(self.window)),)
+    @property
+    def span(self) -> Span:
+        """The window."""
+        return Window(self.window)
 
 
-class ChunkedLocal(KeysAndValues, frozen=True, tag_field="kind", tag="chunked"):
+class ChunkedLocal(KeysAndValues, frozen=True, kw_only=True, tag_field="kind", tag="chunked"):
     """Layers whose tokens see only the chunk of `chunk` tokens that they are in (Llama 4)."""
 
     chunk: int
 
-    def context_shards(self, ranks: int) -> int:
-        """None but one: engines don't spread these tokens over ranks."""
-        return 1
-
-    def footprints(self, storage: Storage) -> tuple[Footprint, ...]:
-        """As full attention, for the tokens of one chunk only."""
-        return (self._footprint(storage, "chunked", Chunk(self.chunk)),)
+    @property
+    def span(self) -> Span:
+        """The chunk."""
+        return Chunk(self.chunk)
 
 
-class CrossAttention(KeysAndValues, frozen=True, tag_field="kind", tag="cross_attention"):
+class CrossAttention(KeysAndValues, frozen=True, kw_only=True, tag_field="kind", tag="cross_attention"):
     """Decoder layers that read an encoder's output: kept once per request, for at most `encoder_tokens`."""
 
     encoder_tokens: int
 
-    def context_shards(self, ranks: int) -> int:
-        """None but one: engines don't spread these tokens over ranks."""
-        return 1
-
-    def footprints(self, storage: Storage) -> tuple[Footprint, ...]:
-        """As full attention, for the encoder's tokens."""
-        return (self._footprint(storage, "cross_attention", Encoder(self.encoder_tokens)),)
+    @property
+    def span(self) -> Span:
+        """The encoder's tokens."""
+        return Encoder(self.encoder_tokens)
 
 
-class EncoderOnly(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind", tag="encoder_only"
-):
+class EncoderOnly(Kept, frozen=True, kw_only=True, tag_field="kind", tag="encoder_only"):
     """Layers that see their whole input at once and keep nothing."""
 
-    layers: int
-    at: Ranges = ()
 
-    @property
-    def formats(self) -> None:
-        """Any: there is nothing to keep."""
-        return
-
-    def can_split(self, ranks: int) -> bool:
-        """Any number of ranks."""
-        return True
-
-    def context_shards(self, ranks: int) -> int:
-        """All ranks."""
-        return ranks
-
-    def footprints(self, storage: Storage) -> tuple[Footprint, ...]:
-        """Nothing."""
-        return ()
-
-
-class SharedCache(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind", tag="shared"
-):
+class SharedCache(Kept, frozen=True, kw_only=True, tag_field="kind", tag="shared"):
     """Layers that read the cache of another layer and own none."""
-
-    layers: int
-    at: Ranges = ()
-
-    @property
-    def formats(self) -> None:
-        """Any: there is nothing to keep."""
-        return
-
-    def can_split(self, ranks: int) -> bool:
-        """Any number of ranks."""
-        return True
-
-    def context_shards(self, ranks: int) -> int:
-        """All ranks."""
-        return ranks
-
-    def footprints(self, storage: Storage) -> tuple[Footprint, ...]:
-        """Nothing."""
-        return ()

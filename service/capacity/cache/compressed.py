@@ -4,9 +4,7 @@ Beside the compressed vectors each layer keeps the last tokens uncompressed, and
 is copied whole to every tensor-parallel rank.
 """
 
-import msgspec
-
-from service.capacity.cache.footprint import Context, Footprint, Ranges, Ring, Storage, Window
+from service.capacity.cache.footprint import Context, Footprint, Kept, Ring, Storage, Window
 from service.capacity.dtypes import PLAIN_BITS
 from service.capacity.units import ceil_div
 
@@ -21,24 +19,18 @@ _CONTEXT_BLOCK = 256
 _FP32 = 4
 
 
-class LatentVector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+class LatentVector(Kept, frozen=True, kw_only=True):
     """What the kinds of compressed attention have in common: a vector that is key and value at once."""
 
-    layers: int
     latent_dim: int
     """Elements of the vector, its rotary part included."""
     microscaled: bool = False
     """Whether this generation keeps MXFP8 records where the card has them (DeepSeek-V4.1 on SM100)."""
-    at: Ranges = ()
 
     @property
     def formats(self) -> tuple[str, ...]:
         """The number formats that this cache can be kept in."""
         return ("bf16", "fp16", "fp8", "fp8_ds_mla", *(("nvfp4_ds_mla",) if self.microscaled else ()))
-
-    def can_split(self, ranks: int) -> bool:
-        """Any number of ranks: each holds a copy."""
-        return True
 
     def context_shards(self, ranks: int) -> int:
         """None but one: engines don't spread their windows over ranks."""
@@ -57,7 +49,7 @@ class LatentVector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
         return _FP8_RECORD, _FP8_ALIGNMENT, "448 B fp8 + 128 B rotary part + 8 B scales"
 
 
-class LatentWindow(LatentVector, frozen=True, tag_field="kind", tag="latent_window"):
+class LatentWindow(LatentVector, frozen=True, kw_only=True, tag_field="kind", tag="latent_window"):
     """Layers that keep the last `window` tokens as vectors."""
 
     window: int
@@ -83,7 +75,7 @@ class LatentWindow(LatentVector, frozen=True, tag_field="kind", tag="latent_wind
         )
 
 
-class CompressedLatent(LatentVector, frozen=True, tag_field="kind", tag="compressed_latent"):
+class CompressedLatent(LatentVector, frozen=True, kw_only=True, tag_field="kind", tag="compressed_latent"):
     """Layers that keep one vector per `tokens_per_vector` tokens, some with an index key beside each.
 
     The compressor's rows are fp32 and live as short windows of `rows` tokens, `row_width` numbers each (and
@@ -137,18 +129,9 @@ class CompressedLatent(LatentVector, frozen=True, tag_field="kind", tag="compres
         )
 
 
-class RowRing(
-    msgspec.Struct,
-    frozen=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    tag_field="kind",
-    tag="ring",
-    kw_only=True,
-):
+class RowRing(Kept, frozen=True, kw_only=True, tag_field="kind", tag="ring"):
     """A few rows per request that wait to be pooled, overwritten in turn. Drafts lengthen it."""
 
-    layers: int
     row_bytes: int
     waiting: int
     """Rows that wait when nothing is drafted."""
@@ -157,20 +140,6 @@ class RowRing(
     power_of_two: bool = False
     """Whether the number of steps is a power of two."""
     least_rows: int = 1
-    at: Ranges = ()
-
-    @property
-    def formats(self) -> None:
-        """Any: rings don't follow the cache's format."""
-        return None
-
-    def can_split(self, ranks: int) -> bool:
-        """Any number of ranks: each holds a copy."""
-        return True
-
-    def context_shards(self, ranks: int) -> int:
-        """All ranks: a ring is never divided, but doesn't stand in the way."""
-        return ranks
 
     def footprints(self, storage: Storage) -> tuple[Footprint, ...]:
         """Rows x bytes, once per request, the same on every rank."""

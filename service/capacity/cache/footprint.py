@@ -141,3 +141,27 @@ class Footprint(msgspec.Struct, frozen=True, kw_only=True):
 
     def _aligned(self, amount: int) -> int:
         return ceil_div(amount, self.alignment) * self.alignment
+
+
+class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """What all kinds of cache have in common. As it stands: kept in a format of its own, whole on every rank."""
+
+    layers: int
+    at: Ranges = ()
+
+    @property
+    def formats(self) -> tuple[str, ...] | None:
+        """The number formats that a caller may choose from; null where the kind has a format of its own."""
+        return None
+
+    def can_split(self, ranks: int) -> bool:
+        """Whether tensor parallel can divide it over so many ranks, or give each a copy."""
+        return True
+
+    def context_shards(self, ranks: int) -> int:
+        """The most ranks that can share the tokens of one request (decode context parallel)."""
+        return ranks
+
+    def footprints(self, storage: Storage) -> tuple[Footprint, ...]:
+        """What its layers store on one rank; nothing, for layers without a cache of their own."""
+        return ()

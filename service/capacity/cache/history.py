@@ -1,8 +1,6 @@
 """What short convolutions beside attention need of the last few tokens (Inkling)."""
 
-import msgspec
-
-from service.capacity.cache.footprint import Footprint, Ranges, Storage, Window
+from service.capacity.cache.footprint import Footprint, Kept, Storage, Window
 
 _STREAMS = 2
 """Of a head's own width: its keys and its values."""
@@ -12,22 +10,13 @@ _BYTES = 2
 """Whatever the cache's format, histories are kept in 16 bits."""
 
 
-class ConvolutionHistory(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind", tag="conv_history"
-):
+class ConvolutionHistory(Kept, frozen=True, kw_only=True, tag_field="kind", tag="conv_history"):
     """Layers whose convolutions read the inputs of the last `taps` tokens, packed for each KV head."""
 
-    layers: int
     kv_heads: int
     head_dim: int
     hidden_size: int
     taps: int
-    at: Ranges = ()
-
-    @property
-    def formats(self) -> None:
-        """Any: histories don't follow the cache's format."""
-        return
 
     def can_split(self, ranks: int) -> bool:
         """Whether so many ranks get as many heads each: heads aren't copied."""

@@ -3,9 +3,7 @@
 No rank can hold a part of it, so tensor parallel copies it whole to every rank.
 """
 
-import msgspec
-
-from service.capacity.cache.footprint import Context, Footprint, Ranges, Storage
+from service.capacity.cache.footprint import Context, Footprint, Kept, Storage
 from service.capacity.dtypes import PLAIN_BITS
 from service.capacity.units import ceil_div
 
@@ -21,12 +19,9 @@ _SCALED_SHAPE = (512, 64)
 """The only latent that the scaled records are made for."""
 
 
-class LatentAttention(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind", tag="latent"
-):
+class LatentAttention(Kept, frozen=True, kw_only=True, tag_field="kind", tag="latent"):
     """Multi-head latent attention (DeepSeek): one latent and one rotary key per token and layer."""
 
-    layers: int
     latent_dim: int
     """kv_lora_rank."""
     rope_dim: int
@@ -37,7 +32,6 @@ class LatentAttention(
     """Heads that the latent stands for; only engines without kernels for latents ask."""
     key_dim: int | None = None
     """Elements of a key of one such head, its rotary part included."""
-    at: Ranges = ()
 
     @property
     def formats(self) -> tuple[str, ...]:
@@ -53,14 +47,6 @@ class LatentAttention(
         if generation == _WORKSTATION_BLACKWELL and storage.dtype != "nvfp4_ds_mla":
             return "fp8_ds_mla"
         return "fp8_ds_mla" if generation == _HOPPER and storage.dtype == "fp8" else storage.dtype
-
-    def can_split(self, ranks: int) -> bool:
-        """Any number of ranks: each holds a copy."""
-        return True
-
-    def context_shards(self, ranks: int) -> int:
-        """All ranks: they hold the same."""
-        return ranks
 
     def footprints(self, storage: Storage) -> tuple[Footprint, ...]:
         """(Latent + rotary key) x element for every token, the same on every rank."""
@@ -95,26 +81,13 @@ class LatentAttention(
         )
 
 
-class IndexKeys(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind", tag="index_keys"
-):
+class IndexKeys(Kept, frozen=True, kw_only=True, tag_field="kind", tag="index_keys"):
     """One small key per token (or per few tokens) by which a sparse-attention indexer finds what to read."""
 
-    layers: int
     key_dim: int
     stored: str
     """`fp8` with one fp32 scale per 128 numbers, or `bf16`: its own format, whatever the cache's."""
     tokens_per_key: int = 1
-    at: Ranges = ()
-
-    @property
-    def formats(self) -> None:
-        """Any: index keys don't follow the cache's format."""
-        return None
-
-    def can_split(self, ranks: int) -> bool:
-        """Any number of ranks: each holds a copy."""
-        return True
 
     def context_shards(self, ranks: int) -> int:
         """As the latents they belong to; those beside heads (16-bit keys) aren't spread."""

@@ -5,28 +5,15 @@ the model's dtype and grow by the draft's tokens; states have a format of their 
 sharded by tensor parallel.
 """
 
-import msgspec
-
-from service.capacity.cache.footprint import Footprint, Ranges, State, Storage
+from service.capacity.cache.footprint import Footprint, Kept, State, Storage
 from service.capacity.dtypes import PLAIN_BITS
 
 
-class Recurrent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+class Recurrent(Kept, frozen=True, kw_only=True):
     """What recurrent layers of every kind have in common."""
 
-    layers: int
     state_dtype: str | None = None
     """The format of the state; null: the model's dtype."""
-    at: Ranges = ()
-
-    @property
-    def formats(self) -> None:
-        """Any: states don't follow the cache's format."""
-        return None
-
-    def context_shards(self, ranks: int) -> int:
-        """All ranks: a state has no tokens to spread."""
-        return ranks
 
     def _footprint(
         self, storage: Storage, kind: str, *, conv: int, conv_rows: int, state: int, checkpointed: bool
@@ -51,7 +38,7 @@ class Recurrent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
         )
 
 
-class Mamba1(Recurrent, frozen=True, tag_field="kind", tag="mamba1"):
+class Mamba1(Recurrent, frozen=True, kw_only=True, tag_field="kind", tag="mamba1"):
     """Selective state space (Mamba, Jamba)."""
 
     inner_dim: int
@@ -75,7 +62,7 @@ class Mamba1(Recurrent, frozen=True, tag_field="kind", tag="mamba1"):
         )
 
 
-class Mamba2(Recurrent, frozen=True, tag_field="kind", tag="mamba2"):
+class Mamba2(Recurrent, frozen=True, kw_only=True, tag_field="kind", tag="mamba2"):
     """State space duality (Mamba-2: Nemotron-H, Granite 4, Falcon-H1)."""
 
     heads: int
@@ -106,7 +93,7 @@ class Mamba2(Recurrent, frozen=True, tag_field="kind", tag="mamba2"):
         )
 
 
-class GatedDeltaNet(Recurrent, frozen=True, tag_field="kind", tag="gated_delta_net"):
+class GatedDeltaNet(Recurrent, frozen=True, kw_only=True, tag_field="kind", tag="gated_delta_net"):
     """Gated delta rule (Qwen3-Next, Qwen3.5 and later)."""
 
     key_heads: int
@@ -133,7 +120,7 @@ class GatedDeltaNet(Recurrent, frozen=True, tag_field="kind", tag="gated_delta_n
         )
 
 
-class KimiDeltaAttention(Recurrent, frozen=True, tag_field="kind", tag="kda"):
+class KimiDeltaAttention(Recurrent, frozen=True, kw_only=True, tag_field="kind", tag="kda"):
     """Kimi delta attention (Kimi-Linear, Kimi-K3, GLM-5.3-Flash, Ling-3.0)."""
 
     heads: int
@@ -157,7 +144,7 @@ class KimiDeltaAttention(Recurrent, frozen=True, tag_field="kind", tag="kda"):
         )
 
 
-class LightningAttention(Recurrent, frozen=True, tag_field="kind", tag="lightning"):
+class LightningAttention(Recurrent, frozen=True, kw_only=True, tag_field="kind", tag="lightning"):
     """Linear attention with a fixed decay (MiniMax-01, Ring, Ling 2.6): no convolution."""
 
     heads: int
@@ -173,7 +160,7 @@ class LightningAttention(Recurrent, frozen=True, tag_field="kind", tag="lightnin
         return self._footprint(storage, "lightning", conv=0, conv_rows=0, state=state, checkpointed=False)
 
 
-class ShortConvolution(Recurrent, frozen=True, tag_field="kind", tag="short_conv"):
+class ShortConvolution(Recurrent, frozen=True, kw_only=True, tag_field="kind", tag="short_conv"):
     """A convolution over the last few tokens and nothing else (LFM2)."""
 
     channels: int
