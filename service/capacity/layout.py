@@ -92,8 +92,11 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def separate(footprints: tuple[Footprint, ...], block_size: int) -> Layout:
-    """Lay every kind out in blocks of its own size: no groups across kinds, no padding."""
-    return Layout(groups=tuple(_buckets(footprints, block_size)))
+    """Lay every kind out in blocks of its own size: no groups across kinds, no padding, no kernels to suit."""
+    plain = tuple(
+        msgspec.structs.replace(one, alignment=1, block=None if one.grows else one.block) for one in footprints
+    )
+    return Layout(groups=tuple(_buckets(plain, block_size)))
 
 
 def padded(footprints: tuple[Footprint, ...], block_size: int, uneven_pages: str) -> Layout:

@@ -191,6 +191,15 @@ def test_without_groups_nothing_is_padded_and_states_cost_what_they_are() -> Non
     assert {type(group.span) for group in held.groups} == {Context, State}
 
 
+def test_without_an_engines_kernels_pages_are_not_aligned() -> None:
+    layout = separate(footprints_of(V4_FLASH, Storage(dtype="fp8", model_dtype="bf16")), 16)
+    held = pool_of(layout, rules=None, budget_bytes=2**33, terms=Terms(), stage=WHOLE)
+    # 512 tokens: 128 vectors and index keys in 21 layers, 4 vectors in 20, 128 in the windows of 43 layers; and the
+    # compressors' rows: 8 of 2,560 numbers in 21 layers, 128 of 1,024 in 20.
+    vectors = 21 * 128 * (584 + 132) + 20 * 4 * 584 + 43 * 128 * 584
+    assert held.cost(512) * held.block_bytes == vectors + 21 * 8 * 2560 * 4 + 20 * 128 * 1024 * 4
+
+
 def test_a_stage_with_more_layers_has_wider_blocks() -> None:
     full = FullAttention(layers=3, **SMALL)
     held = [pool(full, budget=20 * 16_384, dtype="fp32", stage=stage) for stage in (range(1), range(1, 3))]
