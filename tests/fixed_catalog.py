@@ -78,7 +78,7 @@ RULED = ENGINE | {
     "reserve_bytes": None,
     "block_rules": {
         "null_block": True,
-        "layouts": {"PackedForCausalLM": "packed"},
+        "layouts": {"PackedForCausalLM": "packed", "TupledForCausalLM": "tuples"},
         "uneven_pages": "raise",
         "batches_in_flight": figure(2),
         "state_copies_for_prefix_caching": figure(value=True),
@@ -132,7 +132,7 @@ EXPERTS: list[dict[str, object]] = [
     {"name": "layers", "parameters": 4 * 10**9, "dtype": "bf16", "follows_weight_dtype": True},
     {"name": "keys and values", "parameters": 10**8, "dtype": "bf16", "follows_weight_dtype": True, "most_shards": 2},
     {"name": "norms", "parameters": 10**6, "dtype": "bf16", "follows_weight_dtype": False, "most_shards": 1},
-    {"name": "experts", "parameters": 60 * 10**9, "dtype": "nvfp4", "follows_weight_dtype": True, "experts": True},
+    {"name": "experts", "parameters": 60 * 10**9, "dtype": "nvfp4", "follows_weight_dtype": True, "experts": 64},
     {"name": "head", "parameters": 10**9, "dtype": "bf16", "follows_weight_dtype": False, "stage": "last"},
     {"name": "tower", "parameters": 5 * 10**8, "dtype": "bf16", "follows_weight_dtype": False, "stage": "first",
      "needed": "multimodal"},
@@ -178,6 +178,50 @@ FIXED = (
     ),
     version(
         "models", "test/experts", model(40, 2, [], **caches(FULL | {"layers": 40, "at": []}), weights=figure(EXPERTS))
+    ),
+    version("models", "test/half", model(40, 2, [(15 * 10**9, "bf16")], **caches(FULL | {"at": [[0, 10, 1]]}))),
+    version(
+        "models",
+        "test/placed",
+        model(
+            40,
+            2,
+            [],
+            **caches(FULL | {"layers": 40, "at": []}),
+            weights=figure(
+                [
+                    {"name": "layers", "parameters": 10**9, "dtype": "bf16", "follows_weight_dtype": True},
+                    {
+                        "name": "experts",
+                        "parameters": 10**9,
+                        "dtype": "bf16",
+                        "follows_weight_dtype": True,
+                        "experts": 8,
+                        "at": [[10, 40, 1]],
+                    },
+                ]
+            ),
+        ),
+    ),
+    version(
+        "models",
+        "test/tuples",
+        model(
+            40,
+            2,
+            [(10**9, "bf16")],
+            **caches(
+                {"kind": "latent_window", "layers": 40, "latent_dim": 512, "window": 128, "block": 64},
+                {
+                    "kind": "compressed_latent",
+                    "layers": 20,
+                    "latent_dim": 512,
+                    "tokens_per_vector": 4,
+                    "at": [[0, 40, 2]],
+                },
+            ),
+            architecture="TupledForCausalLM",
+        ),
     ),
     version(
         "models",

@@ -5,7 +5,7 @@ from math import ceil
 from service.capacity.answer import Assumed, Caveat
 from service.capacity.cache import KeysAndValues
 from service.capacity.cache.footprint import Chunk, Ring, State, Window
-from service.capacity.deployment import Deployment, default_batched_tokens
+from service.capacity.deployment import Deployment, default_batched_tokens, default_block_size
 from service.capacity.lengths import Mean, Rows, Total
 from service.capacity.question import Question
 from service.capacity.units import exact
@@ -69,6 +69,17 @@ def caveats_of(question: Question, deployment: Deployment) -> tuple[Caveat, ...]
             )
         )
     found += _copied(question, deployment)
+    model = question.model
+    if model.version is None and model.spec.notes is not None:
+        found.append(Caveat("model_is_read_in_part", f"{model.key}: {model.spec.notes}"))
+    if question.engine.spec.block_rules is not None:
+        found.append(
+            Caveat(
+                "engine_support_is_not_checked",
+                f"Whether {question.engine.key} can run this model, format and card isn't checked, only what it would"
+                " keep.",
+            )
+        )
     kv_heads = question.levers.kv_heads
     query_heads = question.model.spec.query_heads.value
     caches = question.model.spec.caches.value
@@ -95,12 +106,13 @@ def _copied(question: Question, deployment: Deployment) -> list[Caveat]:
     shared = min(cache.context_shards(ranks) for cache in deployment.caches)
     if copies <= levers.decode_context_parallel:
         return []
-    text = f"Of {ranks} ranks {copies} hold copies of the same cache, so tensor parallel buys no more room for it."
+    text = f"Each part of the cache lies on {copies} of {ranks} ranks, so tensor parallel buys no more room for it."
     if shared > levers.decode_context_parallel:
-        text += f" decode_context_parallel {shared} shares each request's tokens among {shared} of them;"
+        text += f" decode_context_parallel {shared} shares each request's tokens among {shared} ranks."
     text += (
-        f" data_parallel {copies} with tensor_parallel {ranks // copies} holds about {copies} times as many requests,"
-        " paid for with as many copies of the attention weights."
+        f" data_parallel {copies} with tensor_parallel {ranks // copies} keeps {copies} caches instead of copies of"
+        " one, where a GPU has room for its larger part of the weights; with expert_parallel experts stay divided over"
+        " all."
     )
     return [Caveat("cache_is_copied", text)]
 
@@ -120,7 +132,7 @@ def assumed_of(question: Question, deployment: Deployment) -> tuple[Assumed, ...
     for name, default in (
         ("gpu_memory_utilization", engine.spec.gpu_memory_utilization),
         ("reserve_bytes", engine.spec.reserve_bytes),
-        ("block_size", engine.spec.block_size),
+        ("block_size", default_block_size(engine.spec, question.gpu.spec, model.spec.caches.value)),
     ):
         unused = name == "gpu_memory_utilization" and levers.kv_cache_memory_bytes is not None
         if default is not None and getattr(levers, name) == default.value and not unused:
@@ -144,7 +156,8 @@ def _assumed_of_groups(question: Question, deployment: Deployment) -> list[Assum
     found = []
     if any(isinstance(span, Window | Chunk) for span in spans):
         batched = levers.max_num_batched_tokens
-        if batched is not None and batched == default_batched_tokens(engine.spec, question.gpu.spec):
+        default = default_batched_tokens(engine.spec, question.gpu.spec)
+        if batched is not None and default is not None and batched == default.value:
             source = rules.max_num_batched_tokens.source
             reason = f"default of the engine {engine.key} on this card: {source}"
             found.append(Assumed("max_num_batched_tokens", str(batched), reason))

@@ -5,11 +5,13 @@ from fractions import Fraction
 import msgspec
 
 from service.capacity.budget import Budget, budget_of
-from service.capacity.cache import CacheKind, Footprint, KeysAndValues, Storage, Terms
+from service.capacity.cache import CacheKind, Footprint, IndexKeys, KeysAndValues, LatentAttention, Storage, Terms
 from service.capacity.cache.footprint import Window
 from service.capacity.drafts import draft_caches
+from service.capacity.dtypes import PLAIN_BITS
 from service.capacity.engine import Engine
 from service.capacity.errors import Fault, UnsupportedCombination
+from service.capacity.figures import Figure
 from service.capacity.gpu import Gpu
 from service.capacity.layout import layer_numbers
 from service.capacity.placement import Stage, check_placement, stages
@@ -42,8 +44,13 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     window: int
     ranks: tuple[Rank, ...]
     """One for each pipeline stage that keeps a cache: the ranks of a stage are alike."""
-    crowded: bool
-    """Whether a stage without a cache has no room for its weights and reserve."""
+    bare: tuple[Budget, ...]
+    """Budgets of stages that keep no cache: their weights and reserve have to fit all the same."""
+
+    @property
+    def short(self) -> bool:
+        """Whether a stage has no room for its weights and reserve, or not for the cache that was asked for."""
+        return any(budget.kv < 0 for budget in self.bare) or any(rank.budget.short for rank in self.ranks)
 
     @property
     def tightest(self) -> Rank:
@@ -65,6 +72,7 @@ def deploy(question: Question) -> Deployment:
     dtype = kv_dtype(levers.kv_cache_dtype, model, question.engine.spec, None if capability is None else capability[0])
     check_formats(caches, dtype.dtype, question.model.key)
     rules = question.engine.spec.block_rules
+    _check_kernels(question, caches, dtype.dtype)
     storage = Storage(
         dtype=dtype.dtype,
         model_dtype=activation_dtype(model.dtype),
@@ -77,14 +85,16 @@ def deploy(question: Question) -> Deployment:
     whole = _footprints(question, caches, msgspec.structs.replace(storage, tensor_parallel=1))
     layout = layout_of(footprints, rules=rules, architecture=model.architecture, block_size=levers.block_size)
     terms = terms_of(question.engine.spec, levers)
-    ranks, crowded = [], False
+    ranks, bare = [], []
     for stage in stages(model, levers):
         budget = budget_of(question, stage)
         if any(group.width(stage.layers) for group in layout.groups):
             pool = pool_of(layout, rules=rules, budget_bytes=budget.kv, terms=terms, stage=stage.layers)
             ranks.append(Rank(stage, budget, pool))
         else:
-            crowded = crowded or budget.kv < 0
+            bare.append(budget)
+    if not ranks:
+        raise UnsupportedCombination(Fault("/model", f"{question.model.key} keeps no cache: memory doesn't limit it"))
     return Deployment(
         caches=caches,
         dtype=dtype,
@@ -92,7 +102,7 @@ def deploy(question: Question) -> Deployment:
         whole=whole,
         window=levers.max_model_len,
         ranks=tuple(ranks),
-        crowded=crowded,
+        bare=tuple(bare),
     )
 
 
@@ -112,28 +122,31 @@ def terms_of(engine: Engine, levers: Levers) -> Terms:
     )
 
 
-def default_block_size(engine: Engine, gpu: Gpu, caches: tuple[CacheKind, ...]) -> int:
+def default_block_size(engine: Engine, gpu: Gpu, caches: tuple[CacheKind, ...]) -> Figure[int]:
     """Tokens of a block where nobody asked: the engine's, or what the kernels of these caches take."""
-    rules, usual = engine.block_rules, engine.block_size.value
+    rules, usual = engine.block_rules, engine.block_size
     if rules is None:
         return usual
     kinds = {str(cache.__struct_config__.tag) for cache in caches}
     if "index_keys" in kinds:
-        return _SPARSE_LATENT_BLOCK if "latent" in kinds else _BLOCK_SPARSE_BLOCK
+        tokens = _SPARSE_LATENT_BLOCK if "latent" in kinds else _BLOCK_SPARSE_BLOCK
+        return Figure(tokens, "the block that kernels of sparse attention take", "medium")
     capability = compute_capability(gpu)
-    if "latent" in kinds and capability is not None:
-        return rules.latent_block_size.get(str(capability[0]), usual)
+    if "latent" in kinds and capability is not None and str(capability[0]) in rules.latent_block_size:
+        tokens = rules.latent_block_size[str(capability[0])]
+        return Figure(tokens, "the block that kernels for latents take on this card", "medium")
     return usual
 
 
-def default_batched_tokens(engine: Engine, gpu: Gpu) -> int | None:
+def default_batched_tokens(engine: Engine, gpu: Gpu) -> Figure[int] | None:
     """Tokens of one step where nobody asked; null where the engine has no rule or the card's memory isn't known."""
     rules, memory = engine.block_rules, gpu.reported_memory
     if rules is None or memory is None:
         return None
-    by_memory = rules.max_num_batched_tokens.value
+    figure = rules.max_num_batched_tokens
+    by_memory = figure.value
     is_small = memory.bytes.value < by_memory.large_from or any(name in gpu.name for name in by_memory.small_too)
-    return by_memory.small if is_small else by_memory.large
+    return Figure(by_memory.small if is_small else by_memory.large, figure.source, figure.confidence)
 
 
 def compute_capability(gpu: Gpu) -> tuple[int, int] | None:
@@ -144,16 +157,30 @@ def compute_capability(gpu: Gpu) -> tuple[int, int] | None:
     return int(major), int(minor)
 
 
+def _check_kernels(question: Question, caches: tuple[CacheKind, ...], dtype: str) -> None:
+    """Refuse blocks and records that this engine has no kernels for."""
+    rules, levers = question.engine.spec.block_rules, question.levers
+    if rules is None:
+        return
+    if rules.latents_as_heads and dtype not in PLAIN_BITS and any(isinstance(c, LatentAttention) for c in caches):
+        detail = f"{question.engine.key} has no kernels for latents; formats: {', '.join(PLAIN_BITS)}"
+        raise UnsupportedCombination(Fault("/levers/kv_cache_dtype", detail))
+    least = default_block_size(question.engine.spec, question.gpu.spec, caches)
+    if any(isinstance(cache, IndexKeys) for cache in caches) and levers.block_size % least.value:
+        detail = f"kernels of sparse attention take blocks of {least.value} tokens, or a multiple"
+        raise UnsupportedCombination(Fault("/levers/block_size", detail))
+
+
 def _footprints(question: Question, caches: tuple[CacheKind, ...], storage: Storage) -> tuple[Footprint, ...]:
     """List what all caches store, keys and values of layers that are left out of quantisation in the model's dtype."""
     skipped = question.levers.kv_cache_dtype_skip_layers
-    if not skipped or storage.dtype == storage.model_dtype:
-        return footprints_of(caches, storage)
     layers = question.model.spec.layers
     last = max((number for number in skipped if isinstance(number, int)), default=-1)
-    if layers is None or last >= layers.value:
+    if skipped and (layers is None or last >= layers.value):
         detail = f"{question.model.key} has no layer {last} that is known; leave it out"
         raise UnsupportedCombination(Fault("/levers/kv_cache_dtype_skip_layers", detail))
+    if not skipped or storage.dtype == storage.model_dtype:
+        return footprints_of(caches, storage)
     plain = msgspec.structs.replace(storage, dtype=storage.model_dtype)
     found: list[Footprint] = []
     for cache in caches:

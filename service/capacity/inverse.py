@@ -1,44 +1,57 @@
 """The inverse: which window, or which share of the memory, makes a question fit that doesn't."""
 
-from collections.abc import Callable
 from fractions import Fraction
 
 from service.capacity.answer import Inverse
 from service.capacity.deployment import Deployment
+from service.capacity.errors import Refused
 from service.capacity.pool import Pool
+from service.capacity.pool_lengths import held_in
 from service.capacity.question import Question
 from service.capacity.units import ceil_div, exact
 
 _DIGITS = 10**9
 
 
-def inverse_of(question: Question, deployment: Deployment, mean_blocks: Callable[[Pool], Fraction] | None) -> Inverse:
+def inverse_of(question: Question, deployment: Deployment, *, paged: bool) -> Inverse:
     """Solve for one lever at a time, all others as asked.
 
-    `mean_blocks` gives what a request of the workload holds on average in a pool, where the target counts such users.
+    `paged` says that the target counts users who hold what the workload's requests hold on average.
     """
     levers, targets = question.levers, question.targets
-    users = 1 if targets is None else targets.users
-    cap = levers.max_num_seqs
-    per_pool = ceil_div(users, levers.data_parallel)
-    if cap is not None and per_pool > cap:
-        return Inverse(max_model_len=None, gpu_memory_utilization=None)
-    if mean_blocks is None:
-        window = _largest_window(question, deployment, per_pool)
-        # One that already stands isn't the answer: something else is in the way.
-        return Inverse(
-            max_model_len=window, gpu_memory_utilization=_smallest_share(question, deployment, per_pool, None)
-        )
+    per_pool = ceil_div(1 if targets is None else targets.users, levers.data_parallel)
+    if levers.max_num_seqs is not None and per_pool > levers.max_num_seqs:
+        return Inverse(max_model_len=None, gpu_memory_utilization=None)  # the scheduler is in the way, not memory
     return Inverse(
-        max_model_len=None, gpu_memory_utilization=_smallest_share(question, deployment, per_pool, mean_blocks)
+        # Another window lets other requests in, so the mean that a paged target counts with isn't known there.
+        max_model_len=None if paged else _largest_window(question, deployment, per_pool),
+        gpu_memory_utilization=_smallest_share(question, deployment, per_pool, paged=paged),
     )
 
 
 def _largest_window(question: Question, deployment: Deployment, users: int) -> int | None:
-    if any(rank.budget.short for rank in deployment.ranks):
+    if deployment.short:
         return None
     limit = question.model.spec.max_position_embeddings.value
-    return min(largest_length(rank.pool, users, limit) for rank in deployment.ranks) or None
+    # Stages that share blocks of one kind differ in their number only: the fewest decide.
+    fewest: dict[tuple[int, ...], Pool] = {}
+    for rank in deployment.ranks:
+        known = fewest.get(rank.pool.shares)
+        if known is None or rank.pool.usable < known.usable:
+            fewest[rank.pool.shares] = rank.pool
+    window = min(largest_length(pool, users, limit) for pool in fewest.values())
+    return window if window and _is_asked(question, deployment, window) else None
+
+
+def _is_asked(question: Question, deployment: Deployment, window: int) -> bool:
+    """Whether a request of the workload fits the window at all: a question of which none does is refused."""
+    if question.workload is None:
+        return True
+    try:
+        held_in(deployment.tightest.pool, question.workload, window)
+    except Refused:
+        return False
+    return True
 
 
 def largest_length(pool: Pool, users: int, limit: int) -> int:
@@ -56,23 +69,21 @@ def largest_length(pool: Pool, users: int, limit: int) -> int:
     return fits
 
 
-def _smallest_share(
-    question: Question, deployment: Deployment, users: int, mean_blocks: Callable[[Pool], Fraction] | None
-) -> float | None:
+def _smallest_share(question: Question, deployment: Deployment, users: int, *, paged: bool) -> float | None:
     if question.levers.kv_cache_memory_bytes is not None:
         return None  # the share isn't used then
-    window = question.levers.max_model_len
-    shares = []
+    window, workload = question.levers.max_model_len, question.workload
+    needed = [(budget.weights + budget.reserve, budget.reported) for budget in deployment.bare]
     for rank in deployment.ranks:
         pool, budget = rank.pool, rank.budget
         blocks = users * pool.cost(window)
-        if mean_blocks is not None:
-            held = users * mean_blocks(pool)
+        if paged and workload is not None:
+            held = Fraction(users) * held_in(pool, workload, window).blocks
             # One full window has to fit in any case, or the engine doesn't start.
             blocks = max(ceil_div(held.numerator, held.denominator), pool.cost(window))
-        needed = (blocks + pool.null_blocks) * pool.block_bytes + budget.weights + budget.reserve
-        shares.append(ceil_div(needed * _DIGITS, budget.reported))
-    share = max(shares)
+        cache = (blocks + pool.null_blocks) * pool.block_bytes
+        needed.append((cache + budget.weights + budget.reserve, budget.reported))
+    share = max(ceil_div(amount * _DIGITS, reported) for amount, reported in needed)
     if share > _DIGITS:
         return None
     smallest = share / _DIGITS

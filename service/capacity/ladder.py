@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from fractions import Fraction
 
-from service.capacity.cache import CacheKind, Footprint
-from service.capacity.cache.footprint import Chunk, Context, Window
-from service.capacity.deployment import Deployment, Rank
-from service.capacity.figures import Certainty
+from service.capacity.cache import CacheKind, Footprint, FullAttention
+from service.capacity.cache.footprint import Chunk, Context, Span, State, Window
+from service.capacity.deployment import Deployment, Rank, default_batched_tokens, default_block_size
+from service.capacity.figures import Certainty, Figure
 from service.capacity.layout import Group, layer_numbers
 from service.capacity.pool import Pool
+from service.capacity.pool_lengths import Observed
 from service.capacity.question import Question
 from service.capacity.rungs import (
     Operand,
@@ -42,7 +43,10 @@ def token_rung(question: Question, deployment: Deployment, rank: Rank) -> Rung:
         if footprint.grows and (layers := layers_on(footprint, rank))
     ]
     terms = " + ".join(grown) if grown else "no layer keeps more for a further token"
+    rounded = ", rounded up" if any(f.grows and f.tokens_per_record > 1 for f in deployment.footprints) else ""
     one_block = f"({per_token:,} B x {levers.block_size} tokens)" if _is_plain(pool) else f"{pool.block_bytes:,} B"
+    where = f"stage {deployment.ranks.index(rank) + 1} of {levers.pipeline_parallel}, the tightest: "
+    stage = where if levers.pipeline_parallel > 1 else ""
     return Rung(
         step=6,
         name="bytes_per_token",
@@ -50,12 +54,15 @@ def token_rung(question: Question, deployment: Deployment, rank: Rank) -> Rung:
         unit="B/token",
         bytes=per_token,
         shown=shown_kib(per_token),
-        formula=f"{terms} = {per_token:,} B; {max(0, budget.value):,} B // {one_block} = {pool.blocks:,} blocks",
+        formula=(
+            f"{stage}{terms} = {per_token:,} B{rounded}; {max(0, budget.value):,} B // {one_block}"
+            f" = {pool.blocks:,} {unit_of(question)}{_raised(deployment, rank)}"
+        ),
         operands=(
             *(operand for cache in deployment.caches for operand in _shape(cache, source, certainty)),
             Operand("bytes_per_block", pool.block_bytes, "B", "the groups of the cache", "exact"),
             lever_operand("tensor_parallel", levers.tensor_parallel, "ranks"),
-            default_operand("block_size", levers.block_size, "tokens", question.engine.spec.block_size),
+            default_operand("block_size", levers.block_size, "tokens", block_size_default(question)),
             step_operand(budget),
         ),
         source=source,
@@ -73,11 +80,8 @@ def window_rung(question: Question, token: Rung, pool: Pool) -> Rung:
         formula = f"{window:,} tokens = {blocks:,} {of_what}"
     else:
         padding = pool.padding_bytes(window)
-        terms = " + ".join(
-            f"{share * taken:,} of {kinds_of(group)}"
-            for group, share, taken in zip(pool.groups, pool.shares, pool.group_blocks(window), strict=True)
-        )
-        formula = f"{window:,} tokens = {terms} = {blocks:,} blocks x {pool.block_bytes:,} B"
+        terms = " + ".join(_taken(pool, window))
+        formula = f"{window:,} tokens: {terms} = {blocks:,} {unit_of(question)} x {pool.block_bytes:,} B"
         formula += f", {padding:,} B of it padding" if padding else ""
     return byte_rung(
         7,
@@ -86,7 +90,7 @@ def window_rung(question: Question, token: Rung, pool: Pool) -> Rung:
         formula=formula,
         operands=(
             default_operand("max_model_len", window, "tokens", limit),
-            default_operand("block_size", question.levers.block_size, "tokens", question.engine.spec.block_size),
+            default_operand("block_size", question.levers.block_size, "tokens", block_size_default(question)),
             *_in_flight(question, pool),
             step_operand(token),
         ),
@@ -117,6 +121,40 @@ def kinds_of(group: Group) -> str:
     return " and ".join(dict.fromkeys(pages.kind for pages in group.pages))
 
 
+def unit_of(question: Question) -> str:
+    """Name what a pool counts in: an engine's blocks, or the largest unit that all kinds are multiples of."""
+    caches = question.model.spec.caches.value
+    grouped = question.engine.spec.block_rules is not None
+    return "blocks" if grouped or all(isinstance(cache, FullAttention) for cache in caches) else "units"
+
+
+def block_size_default(question: Question) -> Figure[int]:
+    """Tokens of a block where nobody asked, with the reason."""
+    return default_block_size(question.engine.spec, question.gpu.spec, question.model.spec.caches.value)
+
+
+def _raised(deployment: Deployment, rank: Rank) -> str:
+    """Say why a block holds more tokens than was asked for: a page of attention has to hold a state."""
+    state = max((one.record_bytes for one in deployment.footprints if isinstance(one.span, State)), default=0)
+    grown = [group for group in rank.pool.groups if group.grows]
+    if not rank.pool.null_blocks or not state or not grown:
+        return ""
+    return f"; a block has {grown[0].block:,} tokens, so that one page of attention holds a state of {state:,} B"
+
+
+def _taken(pool: Pool, window: int) -> list[str]:
+    """What a full window takes of each group; groups that take as much are said together."""
+    said: dict[tuple[str, Span, int, int], list[int]] = {}
+    for group, share, taken in zip(pool.groups, pool.shares, pool.group_blocks(window), strict=True):
+        said.setdefault((kinds_of(group), group.span, group.block, share), []).append(taken)
+    return [
+        (f"{len(taken)} groups x " if len(taken) > 1 else "")
+        + f"{taken[0]:,} of {kinds} ({span.explained(window, block, pool.terms)})"
+        + (f" x {share:,} units" if share > 1 else "")
+        for (kinds, span, block, share), taken in said.items()
+    ]
+
+
 def _is_plain(pool: Pool) -> bool:
     """Whether every block is the same number of tokens of all layers, and nothing else."""
     return len(pool.groups) == 1 and pool.groups[0].span == Context() and pool.terms.context_shards == 1
@@ -136,9 +174,10 @@ def _in_flight(question: Question, pool: Pool) -> Iterator[Operand]:
     if rules is None or not any(isinstance(group.span, Window | Chunk) for group in pool.groups):
         return
     batches = rules.batches_in_flight
-    yield Operand("batches_in_flight", batches.value, "batches", batches.source, certainty_of(batches.confidence))
+    yield Operand("batches_in_flight", batches.value, "batches", batches.source, "assumed")
     if levers.max_num_batched_tokens is not None:
-        yield lever_operand("max_num_batched_tokens", levers.max_num_batched_tokens, "tokens")
+        default = default_batched_tokens(question.engine.spec, question.gpu.spec)
+        yield default_operand("max_num_batched_tokens", levers.max_num_batched_tokens, "tokens", default)
 
 
 def _spelled_out(mean: Fraction) -> str:
@@ -158,12 +197,13 @@ def users_rung(
     token: Rung,
     window: Rung,
     counts: tuple[int, int | None],
-    mean_blocks: Fraction | None,
+    observed: Observed | None,
 ) -> Rung:
     """Step 8: the users of the whole deployment, guaranteed and observed: `counts` is (worst case, paged)."""
     pools = question.levers.data_parallel
     null = f" - {pool.null_blocks} null block" if pool.null_blocks else ""
-    blocks = f"({pool.blocks:,} blocks{null})" if null else f"{pool.blocks:,} blocks"
+    unit = unit_of(question)
+    blocks = f"({pool.blocks:,} {unit}{null})" if null else f"{pool.blocks:,} {unit}"
     window_blocks = pool.cost(question.levers.max_model_len)
     worst_case, paged = counts
     over = f" x {pools} pools" if pools > 1 else ""
@@ -174,9 +214,10 @@ def users_rung(
         Operand("blocks_per_window", window_blocks, "blocks", "step 7", window.certainty),
         lever_operand("data_parallel", pools, "pools"),
     ]
-    if paged is not None and mean_blocks is not None:
-        mean = six_digits(mean_blocks)
-        formula += f"; {blocks} // {_spelled_out(mean_blocks)} held on average{over} = {paged:,} paged"
+    if paged is not None and observed is not None:
+        mean = six_digits(observed.held.blocks)
+        held = f"{_spelled_out(observed.held.blocks)} held on average"
+        formula += f"; {observed.blocks:,} {unit} // {held}{over} = {paged:,} paged"
         shown += f", {paged:,} paged"
         operands.append(Operand("mean_held_blocks", mean, "blocks", "the workload", "exact"))
     return Rung(

@@ -141,6 +141,8 @@ def tuples(footprints: tuple[Footprint, ...], block_size: int) -> Layout:
     buckets = _buckets(footprints, block_size)
     contexts = [bucket for bucket in buckets if bucket.grows]
     sizes = sorted({pages.page_bytes for bucket in contexts for pages in bucket.pages})
+    if not sizes or any(pages.page_bytes > sizes[-1] for bucket in buckets for pages in bucket.pages):
+        return padded(footprints, block_size, "raise")  # no tuple of these pages holds every page
     everywhere = _all_layers(footprints)
     most = max(_most_of_one_size(bucket, everywhere) for bucket in contexts)
     groups = []

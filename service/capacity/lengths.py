@@ -20,6 +20,11 @@ from service.capacity.prefix_sums import PrefixSums, Ramp, over_pairs
 
 Tokens = NDArray[np.int64]
 
+_LONGEST_WINDOW = 2**24
+"""Tokens up to which a window is weighed length by length; the longest that models have is 10,485,760."""
+_SLICE = 2**20
+"""Lengths that are priced at a time: what their cost takes on the way is small beside the result."""
+
 Cost = Callable[[Tokens], NDArray[np.int64]]
 """Blocks that one request takes, for each of these numbers of held tokens."""
 
@@ -82,8 +87,11 @@ def held(workload: Workload, *, window: int, cost: Cost) -> Held:
 
     `cost` gives the blocks that a request takes while it holds so many tokens.
 
-    Raises `Refused` when no request fits or a mean passes the window.
+    Raises `Refused` when no request fits, a mean passes the window, or the window is longer than can be weighed.
     """
+    if window > _LONGEST_WINDOW and not isinstance(workload, Mean):
+        detail = f"lengths are weighed in windows of up to {_LONGEST_WINDOW:,} tokens; this one has {window:,}"
+        raise Refused(Fault("/workload", detail))
     match workload:
         case Mean():
             return _held_mean(workload, window, cost)
@@ -113,7 +121,7 @@ def _held_mean(workload: Mean, window: int, cost: Cost) -> Held:
 
 def _held_total(workload: Total, window: int, cost: Cost) -> Held:
     lengths = _tokens_up_to(window)
-    blocks = cost(lengths)
+    blocks = _costs(cost, lengths)
     per_length = {name: PrefixSums(amounts) for name, amounts in (("blocks", blocks), ("tokens", lengths))}
     weighted = PrefixSums(lengths * blocks)
     requests = 0
@@ -150,12 +158,12 @@ def _held_rows(workload: Rows, window: int, cost: Cost) -> Held:
     # One cumulative sum answers every row: the cost of steps P..end-1 is F(end - 1) - F(P - 1).
     held_tokens = _tokens_up_to(int(ends.max()))
     steps = int((ends - prompts).sum())
-    blocks = np.cumsum(cost(held_tokens))
+    blocks = np.cumsum(_costs(cost, held_tokens))
     tokens = np.cumsum(held_tokens)
     return Held(
         requests=len(rows),
-        blocks=Fraction(int((blocks[ends - 1] - blocks[prompts - 1]).sum()), steps),
-        tokens=Fraction(int((tokens[ends - 1] - tokens[prompts - 1]).sum()), steps),
+        blocks=Fraction(_exact_sum(blocks[ends - 1] - blocks[prompts - 1]), steps),
+        tokens=Fraction(_exact_sum(tokens[ends - 1] - tokens[prompts - 1]), steps),
         rejected_share=Fraction(len(rows) - len(fitting), len(rows)),
         truncated_share=Fraction(int((fitting.sum(axis=1) > window).sum()), len(rows)),
         length_weighted_blocks=None,
@@ -169,7 +177,7 @@ def _held_joint(workload: Joint, window: int, cost: Cost) -> Held:
     held_tokens = _tokens_up_to(window - 1)
     costs = {
         "steps": PrefixSums(np.ones_like(held_tokens), frozen_after_end=True),
-        "blocks": PrefixSums(cost(held_tokens), frozen_after_end=True),
+        "blocks": PrefixSums(_costs(cost, held_tokens), frozen_after_end=True),
         "tokens": PrefixSums(held_tokens, frozen_after_end=True),
     }
     past_window = Ramp(window)
@@ -203,6 +211,18 @@ def _held_joint(workload: Joint, window: int, cost: Cost) -> Held:
         length_weighted_blocks=None,
         confidence="medium",
     )
+
+
+def _costs(cost: Cost, lengths: Tokens) -> Tokens:
+    """Price all lengths, slice by slice."""
+    if len(lengths) <= _SLICE:
+        return cost(lengths)
+    return np.concatenate([cost(lengths[start : start + _SLICE]) for start in range(0, len(lengths), _SLICE)])
+
+
+def _exact_sum(parts: Tokens) -> int:
+    """Sum in two halves: the sum of many long requests may pass 64 bits."""
+    return (int((parts >> 32).sum()) << 32) + int((parts & 0xFFFFFFFF).sum())
 
 
 def _tokens_up_to(last: int) -> Tokens:

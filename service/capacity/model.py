@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 from service.capacity.cache import CacheKind
+from service.capacity.cache.footprint import Ranges
 from service.capacity.dtypes import BITS, ElementDtype, KvCacheDtype, bytes_of
 from service.capacity.figures import Figure
 
@@ -26,8 +27,11 @@ class WeightPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     most_shards: int | None = None
     """Ranks of tensor parallel that it is divided over at most, then copied: 1 for norms and latent projections, the
     number of KV heads for keys and values; null: no limit."""
-    experts: bool = False
-    """Routed experts: expert parallel divides them over all ranks of all data-parallel copies."""
+    experts: int = 0
+    """Routed experts of a layer, where the part is made of them: expert parallel gives each rank of all data-parallel
+    copies whole ones."""
+    at: Ranges = ()
+    """Which layers it is in, for pipeline parallel; empty: all of them, in equal shares."""
     stage: Literal["layers", "first", "last", "ends"] = "layers"
     """Where pipeline parallel puts it: with its layers, on the first or last stage, or (tied embeddings) on both."""
     needed: Literal["always", "multimodal", "drafting"] = "always"

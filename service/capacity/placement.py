@@ -32,10 +32,8 @@ def check_placement(model: Pinned[Model], caches: tuple[CacheKind, ...], levers:
     if levers.max_loras and model.spec.lora is None:
         detail = f"LoRA slots of {model.key} aren't planned; leave it out"
         raise NotPlannedYet(Fault("/levers/max_loras", detail))
-    weights = model.spec.weights
-    if levers.expert_parallel and weights is not None and not any(part.experts for part in weights.value):
-        detail = f"{model.key} has no routed experts that are known as a part of its weights; leave it out"
-        raise UnsupportedCombination(Fault("/levers/expert_parallel", detail))
+    if levers.expert_parallel:
+        _check_expert_parallel(model, levers)
 
 
 def legal_tensor_parallel(query_heads: int, caches: tuple[CacheKind, ...]) -> list[int]:
@@ -104,6 +102,18 @@ def _check_pipeline_parallel(model: Pinned[Model], caches: tuple[CacheKind, ...]
     if any(isinstance(cache, RowRing) for cache in caches):
         detail = f"engines keep all layers of {model.key} on one stage; leave it out"
         raise UnsupportedCombination(Fault("/levers/pipeline_parallel", detail))
+
+
+def _check_expert_parallel(model: Pinned[Model], levers: Levers) -> None:
+    parts = () if model.spec.weights is None else model.spec.weights.value
+    experts = min((part.experts for part in parts if part.experts), default=0)
+    if parts and not experts:
+        detail = f"{model.key} has no routed experts that are known as a part of its weights; leave it out"
+        raise UnsupportedCombination(Fault("/levers/expert_parallel", detail))
+    ranks = levers.tensor_parallel * levers.data_parallel
+    if experts and ranks > experts:
+        detail = f"{ranks} ranks can't each hold one of {experts} experts: at most {experts} of tensor x data parallel"
+        raise UnsupportedCombination(Fault("/levers/expert_parallel", detail))
 
 
 def _kv_heads(caches: tuple[CacheKind, ...]) -> str:

@@ -1,18 +1,16 @@
 """The one entrance: a question in, an answer out. No clock, randomness, I/O or logging."""
 
-from fractions import Fraction
-
 from service.capacity import caveats, ladder
-from service.capacity.answer import Answer, Binding, Input, Inputs, Inverse, Users, UsersRange, WorkloadSummary
+from service.capacity.answer import Answer, Binding, Input, Inputs, Users, UsersRange, WorkloadSummary
 from service.capacity.budget import Budget
 from service.capacity.cache_summary import kv_cache_of
-from service.capacity.deployment import Deployment, Rank, deploy
+from service.capacity.deployment import Deployment, deploy
 from service.capacity.errors import Fault, UnsupportedCombination
 from service.capacity.inverse import inverse_of
-from service.capacity.lengths import Held, Workload
-from service.capacity.pool import Pool
-from service.capacity.pool_lengths import held_in
+from service.capacity.lengths import Workload
+from service.capacity.pool_lengths import Observed, observed_in
 from service.capacity.question import Basis, Levers, Pinned, Question, Spec
+from service.capacity.rungs import Rung
 from service.capacity.units import shown_gib, shown_kib, six_digits
 
 PLANNER = 2
@@ -30,23 +28,24 @@ def plan(question: Question) -> Answer:
     rank = deployment.tightest
     budget, pool = rank.budget, rank.pool
     window_blocks = pool.cost(levers.max_model_len)
-    lengths = None if question.workload is None else held_in(pool, question.workload, levers.max_model_len)
+    observed = None if question.workload is None else _observed(deployment, question.workload)
     worst_case = levers.data_parallel * (pool.usable // window_blocks)
-    paged = None if lengths is None else _mean_fit(pool, lengths.blocks, levers.data_parallel)
+    paged = None if observed is None else levers.data_parallel * observed.users
     basis = _basis(question)
     held_by_memory = _held_by_memory(basis, worst_case, paged)
     admitted = _admitted(levers, held_by_memory)
-    short = deployment.crowded or any(each.budget.short for each in deployment.ranks)
-    fits = worst_case > 0 and not short and (question.targets is None or admitted >= question.targets.users)
+    fits = worst_case > 0 and not deployment.short and (question.targets is None or admitted >= question.targets.users)
     token = ladder.token_rung(question, deployment, rank)
     window = ladder.window_rung(question, token, pool)
     binding = _binding(budget, admitted, held_by_memory)
     users = Users(worst_case=worst_case, paged=paged, at_risk=None, admitted=admitted, recommended_max_num_seqs=None)
-    inverse = None if fits else _inverse(question, deployment, basis)
+    inverse = (
+        None if fits else inverse_of(question, deployment, paged=basis == "paged" and question.targets is not None)
+    )
     return Answer(
         fits=fits,
         verdict="fits" if fits else "does_not_fit",
-        summary=_summary(question, users, rank, token.value, fits=fits, capped=binding == "max_num_seqs"),
+        summary=_summary(question, users, deployment, window, fits=fits, capped=binding == "max_num_seqs"),
         gpus=levers.tensor_parallel * levers.pipeline_parallel * levers.data_parallel,
         pools=levers.data_parallel,
         users=users,
@@ -63,10 +62,10 @@ def plan(question: Question) -> Answer:
                 token=token,
                 window=window,
                 counts=(worst_case, paged),
-                mean_blocks=None if lengths is None else lengths.blocks,
+                observed=observed,
             ),
         ),
-        workload=_workload_summary(question.workload, lengths, pool, levers.data_parallel),
+        workload=_workload_summary(question.workload, observed, levers.data_parallel),
         binding=binding,
         inverse=inverse,
         levers=None,
@@ -96,15 +95,12 @@ def _check(question: Question) -> None:
         raise UnsupportedCombination(Fault("/levers/kv_heads", detail))
 
 
-def _mean_fit(pool: Pool, mean_blocks: Fraction, pools: int) -> int:
-    return pools * int(pool.usable // mean_blocks)
-
-
-def _inverse(question: Question, deployment: Deployment, basis: Basis) -> Inverse:
-    workload, window = question.workload, question.levers.max_model_len
-    if basis == "paged" and workload is not None and question.targets is not None:
-        return inverse_of(question, deployment, lambda pool: held_in(pool, workload, window).blocks)
-    return inverse_of(question, deployment, None)
+def _observed(deployment: Deployment, workload: Workload) -> Observed:
+    """The mean fit of the stage that holds fewest."""
+    return min(
+        (observed_in(rank.pool, workload, deployment.window) for rank in deployment.ranks),
+        key=lambda observed: observed.users,
+    )
 
 
 def _basis(question: Question) -> Basis:
@@ -140,14 +136,13 @@ def _binding(budget: Budget, admitted: int, held_by_memory: int) -> Binding:
     return "max_num_seqs" if admitted < held_by_memory else "kv_cache"
 
 
-def _workload_summary(
-    workload: Workload | None, lengths: Held | None, pool: Pool, pools: int
-) -> WorkloadSummary | None:
-    if workload is None or lengths is None:
+def _workload_summary(workload: Workload | None, observed: Observed | None, pools: int) -> WorkloadSummary | None:
+    if workload is None or observed is None:
         return None
+    lengths = observed.held
     bracket = None
     if lengths.length_weighted_blocks is not None:
-        ends = sorted(_mean_fit(pool, mean, pools) for mean in (lengths.length_weighted_blocks, lengths.blocks))
+        ends = sorted(pools * int(observed.blocks // mean) for mean in (lengths.length_weighted_blocks, lengths.blocks))
         bracket = UsersRange(*ends)
     return WorkloadSummary(
         kind=str(workload.__struct_config__.tag),
@@ -161,11 +156,14 @@ def _workload_summary(
     )
 
 
-def _summary(question: Question, users: Users, rank: Rank, per_token: int, *, fits: bool, capped: bool) -> str:
-    levers, budget = question.levers, rank.budget
+def _summary(
+    question: Question, users: Users, deployment: Deployment, window: Rung, *, fits: bool, capped: bool
+) -> str:
+    levers, rank = question.levers, deployment.tightest
+    budget = next((bare for bare in deployment.bare if bare.kv < 0), rank.budget)
     gpus = levers.tensor_parallel * levers.pipeline_parallel * levers.data_parallel
     where = f"{question.model.key} on {gpus} x {question.gpu.key}"
-    cache = f"{shown_gib(budget.kv)} of KV cache per GPU at {shown_kib(per_token)} per token"
+    cache = f"{shown_gib(budget.kv)} of KV cache per GPU at {_price(deployment, window)}"
     if budget.kv <= 0:
         return (
             f"{where} does not fit: weights of {shown_gib(budget.weights)} and a reserve of"
@@ -173,16 +171,30 @@ def _summary(question: Question, users: Users, rank: Rank, per_token: int, *, fi
             " KV cache."
         )
     if users.worst_case == 0:
-        return f"{where} does not fit: one full window of {levers.max_model_len:,} tokens takes more than the {cache}."
+        needs = shown_gib(window.value)
+        return (
+            f"{where} does not fit: one full window of {levers.max_model_len:,} tokens takes {needs}, more than the"
+            f" {cache}."
+        )
     if budget.short:
-        return f"{where} does not fit a cache of {shown_gib(levers.kv_cache_memory_bytes or 0)}: there are {cache}."
+        asked = shown_gib(levers.kv_cache_memory_bytes or 0)
+        return f"{where} does not fit a cache of {asked}: weights and reserve leave {shown_gib(budget.kv)}."
     paged = "" if users.paged is None else f", {users.paged:,} paged at the workload's mean"
     admitted = f", {users.admitted:,} admitted by max_num_seqs" if capped else ""
-    reached = f"{users.worst_case:,} users worst case at {levers.max_model_len:,} tokens{paged}{admitted}: {cache}"
+    counted = f"{users.worst_case:,} user{'s' if users.worst_case != 1 else ''}"
+    reached = f"{counted} worst case at {levers.max_model_len:,} tokens{paged}{admitted}: {cache}"
     if fits:
         return f"{where} fits {reached}."
     assert question.targets is not None  # only a target can fail otherwise
     return f"{where} does not hold the {question.targets.users:,} users asked for, but {reached}."
+
+
+def _price(deployment: Deployment, window: Rung) -> str:
+    """What a user takes: per token where that is all, else per full window."""
+    plain = all(footprint.grows and footprint.tokens_per_record == 1 for footprint in deployment.footprints)
+    if plain and deployment.tightest.pool.terms.context_shards == 1:
+        return f"{shown_kib(ladder.bytes_per_token(deployment, deployment.tightest))} per token"
+    return f"{shown_gib(window.value)} per full window"
 
 
 def _input(pinned: Pinned[Spec]) -> Input:

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 
 from service.capacity.cache import CacheKind, Footprint, Storage, Terms
-from service.capacity.cache.footprint import Tokens
+from service.capacity.cache.footprint import Span, Tokens
 from service.capacity.engine import BlockRules
 from service.capacity.layout import Group, Layout, packed, padded, separate, tuples
 
@@ -32,10 +32,22 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
 
     def costs(self, tokens: Tokens) -> Tokens:
         """The same for many requests at once."""
+        return self._summed(tokens, self.terms)
+
+    def _summed(self, tokens: Tokens, terms: Terms) -> Tokens:
         total = np.zeros_like(tokens)
-        for group, share in zip(self.groups, self.shares, strict=True):
-            total = total + share * group.blocks(tokens, self.terms)
+        for group, share, alike in self._distinct:
+            total = total + alike * share * group.blocks(tokens, terms)
         return total
+
+    @property
+    def _distinct(self) -> list[tuple[Group, int, int]]:
+        """Groups that cost alike once, with their share and how many they are."""
+        found: dict[tuple[Span, int, int], tuple[Group, int, int]] = {}
+        for group, share in zip(self.groups, self.shares, strict=True):
+            key = (group.span, group.block, share)
+            found[key] = (group, share, found[key][2] + 1 if key in found else 1)
+        return list(found.values())
 
     @property
     def usable(self) -> int:
@@ -45,6 +57,10 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     def concurrency(self, window: int) -> Fraction:
         """All blocks over those of one full window: the figure that engines print."""
         return Fraction(self.blocks, self.cost(window))
+
+    def held_costs(self, tokens: Tokens) -> Tokens:
+        """Blocks that requests take while they decode: windows then keep no batches in flight beside their own."""
+        return self._summed(tokens, msgspec.structs.replace(self.terms, in_flight=1))
 
     def group_blocks(self, tokens: int) -> tuple[int, ...]:
         """Blocks of each group that a request holding so many tokens takes."""

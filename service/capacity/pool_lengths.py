@@ -3,31 +3,41 @@
 from fractions import Fraction
 
 import msgspec
-import numpy as np
 
-from service.capacity.cache.footprint import Tokens
-from service.capacity.layout import Group
 from service.capacity.lengths import Held, Workload, held
 from service.capacity.pool import Pool
 
 
+class Observed(msgspec.Struct, frozen=True):
+    """The mean fit of one pool."""
+
+    blocks: int
+    """Blocks that requests can have."""
+    held: Held
+    """What one request holds of them on average."""
+
+    @property
+    def users(self) -> int:
+        """Requests that run when each holds the average."""
+        return int(self.blocks // self.held.blocks)
+
+
+def observed_in(pool: Pool, workload: Workload, window: int) -> Observed:
+    """Work out the mean fit of a workload in a pool."""
+    return Observed(pool.usable, held_in(pool, workload, window))
+
+
 def held_in(pool: Pool, workload: Workload, window: int) -> Held:
-    """Weigh a workload's lengths by what they cost in a pool.
+    """Weigh a workload's lengths by what they cost in a pool while they decode.
 
     Groups whose blocks are as large are weighed together and the others apart, so that sums stay far from the end of
     64 bits; the mean of a sum is the sum of the means.
     """
     found = []
     for share in sorted(set(pool.shares)):
-        groups = [group for group, own in zip(pool.groups, pool.shares, strict=True) if own == share]
-
-        def cost(tokens: Tokens, groups: list[Group] = groups) -> Tokens:
-            total = np.zeros_like(tokens)
-            for group in groups:
-                total = total + group.blocks(tokens, pool.terms)
-            return total
-
-        found.append((share, held(workload, window=window, cost=cost)))
+        alike = [group for group, own in zip(pool.groups, pool.shares, strict=True) if own == share]
+        part = msgspec.structs.replace(pool, groups=tuple(alike), shares=(1,) * len(alike))
+        found.append((share, held(workload, window=window, cost=part.held_costs)))
     first = found[0][1]
     weighted = [(share, part.length_weighted_blocks) for share, part in found]
     return msgspec.structs.replace(

@@ -19,58 +19,79 @@ class ThirdOrder(Protocol):
         ...
 
 
+_CHUNK = 256
+"""Lengths that are summed anew at every question: few enough that their weighted sums stay within 64 bits."""
+
+
 class PrefixSums:
     """Prefix sums of a cost given for 0..end tokens.
 
-    Past the end, lengths cost what the end costs (`over`), or, with `frozen_after_end`, nothing more is added
-    (steps that never run).
+    F, S and T are kept as integers of any size at the ends of chunks, and summed within one when asked for. Past the
+    end, lengths cost what the end costs (`over`), or, with `frozen_after_end`, nothing more is added (steps that
+    never run).
     """
 
     def __init__(self, cost: NDArray[np.int64], *, frozen_after_end: bool = False) -> None:
-        """Cumulate a cost vector; its third-order sum may pass 64 bits and is kept in two halves."""
+        """Cumulate a cost vector chunk by chunk."""
+        self._cost = cost
         self._end = len(cost) - 1
         self._after_end = 0 if frozen_after_end else int(cost[-1])
-        self._first = np.cumsum(cost)
-        self._second = np.cumsum(self._first)
-        self._third_low = np.cumsum(self._second & 0xFFFFFFFF)
-        self._third_high = np.cumsum(self._second >> 32)
+        self._before: list[tuple[int, int, int]] = [(0, 0, 0)]
+        whole = cost[: len(cost) // _CHUNK * _CHUNK].reshape(-1, _CHUNK)
+        for own in zip(*((whole * weights).sum(axis=1).tolist() for weights in _WEIGHTS), strict=True):
+            self._before.append(_joined(self._before[-1], own, _CHUNK))
+        self._known: dict[int, tuple[int, int, int]] = {}
 
     def over(self, low: int, high: int) -> int:
         """Sum of the cost over lengths low..high."""
-        return self._f(high) - self._f(low - 1)
+        return self._sums(high)[0] - self._sums(low - 1)[0]
 
     def first_order(self, low: int, high: int) -> int:
         """Sum of F over low..high."""
-        return self._s(high) - self._s(low - 1)
+        return self._sums(high)[1] - self._sums(low - 1)[1]
 
     def third_order(self, n: int) -> int:
-        """T(n); past the end F grows linearly, so T grows as its second sum."""
-        if n < 0:
-            return 0
-        inside = min(n, self._end)
-        beyond = n - inside
-        value = (int(self._third_high[inside]) << 32) + int(self._third_low[inside])
-        if beyond:
-            second, first = int(self._second[-1]), int(self._first[-1])
-            value += second * beyond + first * beyond * (beyond + 1) // 2
-            value += self._after_end * beyond * (beyond + 1) * (beyond + 2) // 6
-        return value
+        """T(n), zero below zero."""
+        return self._sums(n)[2]
 
-    def _f(self, n: int) -> int:
+    def _sums(self, n: int) -> tuple[int, int, int]:
+        """F, S and T of n."""
         if n < 0:
-            return 0
-        inside = min(n, self._end)
-        return int(self._first[inside]) + self._after_end * (n - inside)
+            return 0, 0, 0
+        if n not in self._known:
+            chunk, rest = divmod(min(n, self._end) + 1, _CHUNK)
+            tail = self._cost[chunk * _CHUNK : chunk * _CHUNK + rest]
+            own = tuple(int((tail * weights[_CHUNK - rest :]).sum()) for weights in _WEIGHTS)
+            sums = _joined(self._before[chunk], own, rest)
+            beyond = n - self._end
+            self._known[n] = sums if beyond <= 0 else _joined(sums, _constant(self._after_end, beyond), beyond)
+        return self._known[n]
 
-    def _s(self, n: int) -> int:
-        if n < 0:
-            return 0
-        inside = min(n, self._end)
-        beyond = n - inside
-        value = int(self._second[inside])
-        if beyond:
-            value += int(self._first[-1]) * beyond + self._after_end * beyond * (beyond + 1) // 2
-        return value
+
+def _weights() -> tuple[NDArray[np.int64], ...]:
+    """How often each of a chunk's costs is counted by F, S and T at the chunk's end."""
+    left = np.arange(_CHUNK, 0, -1, dtype=np.int64)
+    return np.ones_like(left), left, left * (left + 1) // 2
+
+
+_WEIGHTS = _weights()
+
+
+def _constant(cost: int, lengths: int) -> tuple[int, int, int]:
+    """F, S and T of so many lengths of one cost alone."""
+    ones = lengths
+    twos = lengths * (lengths + 1) // 2
+    return cost * ones, cost * twos, cost * twos * (lengths + 2) // 3
+
+
+def _joined(before: tuple[int, int, int], own: tuple[int, ...], lengths: int) -> tuple[int, int, int]:
+    """F, S and T behind so many more lengths, from those before and those of the new lengths alone."""
+    first, second, third = before
+    return (
+        first + own[0],
+        second + first * lengths + own[1],
+        third + second * lengths + first * (lengths * (lengths + 1) // 2) + own[2],
+    )
 
 
 class Ramp:

@@ -14,8 +14,8 @@ class Share(msgspec.Struct, frozen=True):
     """One part of the weights on one rank."""
 
     part: WeightPart
-    of: int
-    """Ranks that it is divided over."""
+    of: Fraction
+    """Ranks that it is divided over; not a whole number where experts don't divide evenly."""
     layers: Fraction
     """The share of its layers that is on this stage."""
     bytes: Fraction
@@ -69,10 +69,13 @@ def _needed(part: WeightPart, levers: Levers) -> bool:
             return levers.speculative_tokens > 0
 
 
-def _ranks(part: WeightPart, levers: Levers) -> int:
+def _ranks(part: WeightPart, levers: Levers) -> Fraction:
+    """Ranks that a part is divided over. A rank that holds whole experts holds the larger share of those left over."""
     if part.experts and levers.expert_parallel:
-        return levers.tensor_parallel * levers.data_parallel
-    return levers.tensor_parallel if part.most_shards is None else min(levers.tensor_parallel, part.most_shards)
+        on_one = ceil_div(part.experts, levers.tensor_parallel * levers.data_parallel)
+        return Fraction(part.experts, on_one)
+    ranks = levers.tensor_parallel
+    return Fraction(ranks if part.most_shards is None else min(ranks, part.most_shards))
 
 
 def _on(stage: Stage, part: WeightPart, model: Model, levers: Levers) -> Fraction:
@@ -86,5 +89,6 @@ def _on(stage: Stage, part: WeightPart, model: Model, levers: Levers) -> Fractio
         case "layers":
             if model.layers is None or levers.pipeline_parallel == 1:
                 return Fraction(1)
-            total = model.layers.value
-            return Fraction(min(stage.layers.stop, total) - stage.layers.start, total)
+            ranges = part.at or ((0, model.layers.value, 1),)
+            layers = [layer for first, end, step in ranges for layer in range(first, end, step)]
+            return Fraction(sum(layer in stage.layers for layer in layers), len(layers))

@@ -36,6 +36,7 @@ def resolve(asked: AskedQuestion, catalog: Catalog) -> Question:
     drafted = _or(levers.speculative_tokens, 0)
     # Engines turn prefix caching on for states when they draft.
     prefix_caching = drafted > 0 or (rules is not None and rules.state_copies_for_prefix_caching.value)
+    batched = default_batched_tokens(defaults, gpu.spec)
     reserve = levers.reserve_bytes
     if reserve is None and defaults.reserve_bytes is not None:
         reserve = defaults.reserve_bytes.value
@@ -56,8 +57,8 @@ def resolve(asked: AskedQuestion, catalog: Catalog) -> Question:
             data_parallel=_or(levers.data_parallel, 1),
             expert_parallel=bool(levers.expert_parallel),
             decode_context_parallel=_or(levers.decode_context_parallel, 1),
-            block_size=_or(levers.block_size, default_block_size(defaults, gpu.spec, model.spec.caches.value)),
-            max_num_batched_tokens=_or(levers.max_num_batched_tokens, default_batched_tokens(defaults, gpu.spec)),
+            block_size=_or(levers.block_size, default_block_size(defaults, gpu.spec, model.spec.caches.value).value),
+            max_num_batched_tokens=_or(levers.max_num_batched_tokens, None if batched is None else batched.value),
             enable_prefix_caching=_or(levers.enable_prefix_caching, prefix_caching),
             speculative_tokens=drafted,
             max_loras=_or(levers.max_loras, 0),

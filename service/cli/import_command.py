@@ -11,10 +11,8 @@ from rich.table import Table
 from service.capacity.figures import Figure
 from service.capacity.model import Model, WeightPart
 from service.catalog.resolve import inline_model
+from service.cli.config_file import config_in
 from service.cli.output import printable, whole_output
-from service.errors import SetUpError
-from service.readers import strict_json
-from service.readers.question import AskedConfig
 
 _WIDTH_OF_A_FILE = 120
 
@@ -38,9 +36,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def run(arguments: argparse.Namespace) -> int:
     """Read and print."""
-    given = {"parameters": arguments.parameters, "weight_bytes": arguments.weight_bytes}
-    document = {"config": strict_json.read(_bytes_of(arguments.config), with_infinity=True), **given}
-    asked = strict_json.convert(document, AskedConfig)
+    asked = config_in(arguments.config, parameters=arguments.parameters, weight_bytes=arguments.weight_bytes)
     pinned = inline_model(asked.config, asked.parameters, asked.weight_bytes, pointer="")
     with whole_output():
         if arguments.json:
@@ -50,13 +46,6 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             _print(pinned.spec)
     return 0
-
-
-def _bytes_of(path: Path) -> bytes:
-    try:
-        return sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
-    except OSError as error:
-        raise SetUpError(f"{path}: {error.strerror}") from error
 
 
 def _print(model: Model) -> None:
@@ -84,15 +73,20 @@ def _shown(value: object) -> str:
         case int():
             return f"{value:,}"
         case tuple():
-            return "\n".join(_shown(item) for item in value)
+            return "\n".join(_shown(item) for item in value) or "none of their own"
         case WeightPart():
             amount = f"{value.parameters:,} parameters" if value.bytes is None else f"{value.bytes:,} B"
             return printable(f"{value.name}: {amount} in {value.dtype}")
         case msgspec.Struct():
-            shape = msgspec.structs.asdict(value)
-            shape.pop("at", None)
-            return f"{value.__struct_config__.tag}: " + ", ".join(
-                f"{name} {inner}" for name, inner in shape.items() if inner is not None
-            )
+            return _shape(value)
         case _:
             return str(value)
+
+
+def _shape(value: msgspec.Struct) -> str:
+    """A cache, or another figure of several parts, without what it doesn't have."""
+    parts = msgspec.structs.asdict(value)
+    parts.pop("at", None)
+    said = ", ".join(f"{name.replace('_', ' ')} {part}" for name, part in parts.items() if part not in {None, False})
+    kind = value.__struct_config__.tag
+    return f"{str(kind).replace('_', ' ')}: {said}" if kind else said

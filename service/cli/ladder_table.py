@@ -1,13 +1,15 @@
 """The answer as a table that a person wants to read."""
 
 import sys
+from collections import Counter
 
 import msgspec
 from rich.console import Console, JustifyMethod
 from rich.table import Column, Table
 from rich.text import Text
 
-from service.capacity.answer import Answer
+from service.capacity.answer import Answer, CacheGroup
+from service.capacity.units import shown_gib
 from service.cli.output import printable
 
 _WIDTH_OF_A_FILE = 120
@@ -66,7 +68,8 @@ def _print(answer: Answer, console: Console) -> None:
         ("Assumed", [f"{one.name} = {one.value}: {one.reason}" for one in answer.assumed]),
         ("Worth knowing", [f"{one.code}: {one.text}" for one in answer.caveats]),
     ):
-        console.print(f"\n{title}")
+        if lines:
+            console.print(f"\n{title}")
         for line in lines:
             bullet = Table.grid(Column(), Column(overflow="fold"), padding=(0, 1))
             bullet.add_row("  -", line)
@@ -78,20 +81,25 @@ def _groups(answer: Answer) -> list[str]:
     cache = answer.kv_cache
     if not cache.groups:
         return []
+    alike = Counter(cache.groups)
+    window = shown_gib(next(rung.value for rung in answer.ladder if rung.name == "bytes_per_window"))
+    padding = shown_gib(cache.padding_bytes_per_window)
+    printed = f", {cache.printed_tokens:,} tokens" if cache.printed_tokens is not None else ""
     return [
         "\nGroups",
         *(
-            f"  {group.layers} layers of {' and '.join(group.kinds)}: {group.blocks_per_window:,}"
-            f" x {_block(group.block_size)} for a full window, {group.used_bytes_per_block:,} of"
-            f" {cache.block_bytes:,} B used"
-            for group in cache.groups
+            f"  {f'{count} groups of ' if count > 1 else ''}{group.layers} layers of {' and '.join(group.kinds)}:"
+            f" {group.blocks_per_window:,} {_blocks(group)} for a full window"
+            for group, count in alike.items()
         ),
-        f"  padding: {cache.padding_bytes_per_window:,} B of what a full window takes",
+        f"  padding: {padding} of the {window} that a full window takes ({cache.padding_bytes_per_window:,} B)",
+        f"  printed at start-up: {cache.max_concurrency:,.2f}x{printed}",
     ]
 
 
-def _block(tokens: int | None) -> str:
-    return "a block of its state" if tokens is None else f"a block of {tokens:,} tokens"
+def _blocks(group: CacheGroup) -> str:
+    blocks = "block" if group.blocks_per_window == 1 else "blocks"
+    return f"{blocks} of its state" if group.block_size is None else f"{blocks} of {group.block_size:,} tokens"
 
 
 def _nearest(answer: Answer) -> list[str]:
@@ -99,12 +107,14 @@ def _nearest(answer: Answer) -> list[str]:
     inverse = answer.inverse
     if inverse is None:
         return []
-    found = []
-    if inverse.max_model_len is not None:
-        found.append(f"  max_model_len of at most {inverse.max_model_len:,}")
-    if inverse.gpu_memory_utilization is not None:
-        found.append(f"  gpu_memory_utilization of at least {inverse.gpu_memory_utilization!r}")
-    return ["\nWould fit with", *(found or ["  no window and no share of the memory: see the other levers"])]
+    window, share = inverse.max_model_len, inverse.gpu_memory_utilization
+    return [
+        "\nWould fit with",
+        f"  max_model_len of at most {window:,}" if window is not None else "  max_model_len: no window does it",
+        f"  gpu_memory_utilization of at least {share!r}"
+        if share is not None
+        else "  gpu_memory_utilization: no share up to 1 does it",
+    ]
 
 
 def _ladder(answer: Answer) -> Table:

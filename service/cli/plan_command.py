@@ -13,12 +13,21 @@ import msgspec
 
 from service.catalog.bundled import bundled_catalog
 from service.catalog.planning import estimate
+from service.cli.config_file import config_in
 from service.cli.ladder_table import print_answer
 from service.cli.output import lines_of, whole_output
 from service.errors import InvalidDocument, InvalidParameters, MalformedJson, SetUpError
 from service.readers import strict_json
 from service.readers.flat_question import LEVERS, question_of
-from service.readers.question import MOST, MOST_TOKENS, AskedLevers, AskedQuestion, AskedWorkload, WorkloadFile
+from service.readers.question import (
+    MOST,
+    MOST_TOKENS,
+    AskedLevers,
+    AskedModel,
+    AskedQuestion,
+    AskedWorkload,
+    WorkloadFile,
+)
 
 _WIDTH_OF_HELP = 100
 
@@ -33,7 +42,9 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=_explained(levers),
     )
-    parser.add_argument("model", metavar="MODEL", help="a key, such as meta-llama/Llama-3.1-8B-Instruct")
+    parser.add_argument(
+        "model", metavar="MODEL", help="a key, such as meta-llama/Llama-3.1-8B-Instruct, or a config.json"
+    )
     parser.add_argument("gpu", metavar="GPU", help="a key, such as h100-sxm-80gb")
     parser.add_argument("--engine", help="an engine's key; generic when left out")
     parser.add_argument("--max-model-len", metavar="N", help="the window in tokens; the model's limit when left out")
@@ -132,6 +143,9 @@ def _question(arguments: argparse.Namespace) -> AskedQuestion:
         if any("\ud800" <= character <= "\udfff" for character in text):
             raise InvalidParameters((name, "is not text in this terminal's encoding"))
     question = question_of(given)
+    if given["model"].endswith(".json"):
+        config = config_in(Path(given["model"])).config
+        question = msgspec.structs.replace(question, model=AskedModel(config=config))
     if arguments.workload is None:
         return question
     return msgspec.structs.replace(question, workload=_workload(arguments.workload))

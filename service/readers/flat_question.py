@@ -32,6 +32,8 @@ _SWITCHES = frozenset({"expert_parallel", "enable_prefix_caching", "language_mod
 
 _LISTS = frozenset({"kv_cache_dtype_skip_layers", "pipeline_layers"})
 """Values that are several, with commas between them."""
+_LONGEST_NUMBER = 20
+"""Digits of a number that is read as one: longer ones pass every limit."""
 
 
 def question_of(texts: Mapping[str, str]) -> AskedQuestion:
@@ -74,7 +76,11 @@ def _value(name: str, text: str) -> str | int | float | bool | list[str | int]:
     if name in _TEXTS:
         return text
     if name in _LISTS:
-        return [int(item) if item.isascii() and item.isdigit() else item for item in text.split(",") if text]
+        return [
+            int(item) if item.isascii() and item.isdigit() and len(item) < _LONGEST_NUMBER else item
+            for item in text.split(",")
+            if text
+        ]
     if name in _SWITCHES:
         if text not in {"true", "false"}:
             raise InvalidParameters((name, f"must be true or false, not {text[:40]!r}"))

@@ -25,6 +25,7 @@ Count = Annotated[int, Meta(ge=0, le=MOST)]
 Amount = Annotated[int, Meta(ge=0, le=MOST)]
 Users = Annotated[int, Meta(ge=1, le=MOST)]
 Ranks = Annotated[int, Meta(ge=1, le=4096)]
+Stages = Annotated[int, Meta(ge=1, le=256)]
 Key = Annotated[str, Meta(min_length=1, max_length=200, pattern=_NO_NUL)]
 LabelKey = Annotated[str, Meta(pattern=_LABEL_KEY.pattern)]
 LabelValue = Annotated[str, Meta(max_length=256, pattern=_NO_NUL)]
@@ -108,10 +109,10 @@ class AskedLevers(_Wire, frozen=True):
         Ranks | None, _about("GPUs that share one model: each holds a part of the weights and of the KV heads.")
     ] = None
     pipeline_parallel: Annotated[
-        Ranks | None, _about("Stages that the layers are cut into, each on GPUs of its own. Left out: 1.")
+        Stages | None, _about("Stages that the layers are cut into, each on GPUs of its own. Left out: 1.")
     ] = None
     pipeline_layers: Annotated[
-        Annotated[tuple[Annotated[int, Meta(ge=1, le=65535)], ...], Meta(min_length=1, max_length=4096)] | None,
+        Annotated[tuple[Annotated[int, Meta(ge=1, le=65535)], ...], Meta(min_length=1, max_length=256)] | None,
         _about("Layers of each pipeline stage, first to last. Left out: as even as can be."),
     ] = None
     data_parallel: Annotated[Ranks | None, _about("Independent copies of the deployment, each with its own pool.")] = (

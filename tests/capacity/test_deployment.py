@@ -106,17 +106,17 @@ def test_a_draft_that_means_nothing_is_pointed_at(changes: dict[str, Any], point
             "latent",
             {"tensor_parallel": 8},
             [
-                "Of 8 ranks 8 hold copies of the same cache",
-                "decode_context_parallel 8 shares each request's tokens among 8 of them",
-                "data_parallel 8 with tensor_parallel 1 holds about 8 times as many requests",
+                "Each part of the cache lies on 8 of 8 ranks",
+                "decode_context_parallel 8 shares each request's tokens among 8 ranks.",
+                "data_parallel 8 with tensor_parallel 1 keeps 8 caches",
             ],
         ),
         (
             "windows",
             {"tensor_parallel": 8},
             [
-                "Of 8 ranks 4 hold copies of the same cache",
-                "data_parallel 4 with tensor_parallel 2 holds about 4 times",
+                "Each part of the cache lies on 4 of 8 ranks",
+                "data_parallel 4 with tensor_parallel 2 keeps 4 caches",
             ],
         ),
         ("latent", {"tensor_parallel": 8, "decode_context_parallel": 8}, []),
@@ -396,3 +396,122 @@ def test_nothing_helps_where_the_scheduler_is_in_the_way() -> None:
 def test_kv_heads_of_a_cache_without_heads_are_refused() -> None:
     with pytest.raises(UnsupportedCombination, match="has no KV heads"):
         answer("latent", kv_heads=4)
+
+
+def test_a_window_that_decodes_keeps_no_batches_in_flight() -> None:
+    question = {
+        "model": "test/windows",
+        "gpu": "card",
+        "engine": "ruled@1",
+        "levers": {"max_model_len": 32_768, "kv_cache_memory_bytes": 8 * GIB},
+        "workload": {"kind": "mean", "tokens": 16_000},
+    }
+    found = plan(resolve(strict_json.decode(msgspec.json.encode(question), AskedQuestion), fixed_catalog()))
+    # Three groups of windows of 1,024 / 16 + 1 blocks, and 1,000 of whole contexts.
+    assert found.workload is not None
+    assert found.workload.mean_held_blocks == 1000 + 3 * 65
+    # 8 GiB // (10 x 16 x 2,048 B) = 26,214 blocks, one of them null.
+    assert found.users.paged == 26_213 // 1195
+    # A full window is priced with two batches of 8,192 in flight, as the engine does: 2,048 + 3 x 1,089.
+    assert found.users.worst_case == 26_213 // (2048 + 3 * 1089)
+
+
+def test_a_stage_without_a_cache_needs_room_for_its_weights() -> None:
+    # Layers 0 to 9 attend, 10 to 39 don't: the second stage has 30/40 of 30 x 10^9 B of weights and no cache.
+    roomy, crowded = (
+        answer("half", engine="generic", gpu="small", pipeline_parallel=2, pipeline_layers=layers, max_model_len=64)
+        for layers in ([20, 20], [10, 30])
+    )
+    assert roomy.fits
+    assert not crowded.fits
+    assert "leave -3.84 GiB" in crowded.summary
+    assert crowded.inverse is not None
+    assert crowded.inverse.gpu_memory_utilization is None
+
+
+def test_a_rank_holds_whole_experts() -> None:
+    # 64 experts over 24 ranks: 3 on the fullest. 60 x 10^9 parameters in 4.5 bits.
+    found = answer("experts", engine="generic", tensor_parallel=4, data_parallel=6, expert_parallel=True)
+    quarter = 2 * (10**9 + 4 * 10**9 + 10**9 + 5 * 10**8) // 4
+    assert found.ladder[2].value == quarter + 60 * 10**9 * 9 // 16 * 3 // 64 + 10**8 + 2 * 10**6
+
+
+def test_more_ranks_than_experts_are_refused() -> None:
+    pointer, detail = fault("experts", tensor_parallel=4, data_parallel=17, expert_parallel=True)
+    assert pointer == "/levers/expert_parallel"
+    assert detail == "68 ranks can't each hold one of 64 experts: at most 64 of tensor x data parallel"
+
+
+def test_a_part_of_the_weights_is_placed_with_its_own_layers() -> None:
+    first, second = (
+        answer("placed", engine="generic", pipeline_parallel=2, pipeline_layers=[10, 30], gpu=gpu)
+        for gpu in ("card", "card")
+    )
+    assert first == second
+    # The tightest stage is the second: 30 of 40 equal layers, and all experts, which are in layers 10 to 39.
+    assert first.ladder[2].value == 2 * 10**9 * 30 // 40 + 2 * 10**9
+
+
+def test_the_mean_fit_of_a_pipeline_is_that_of_the_stage_that_holds_fewest_at_the_mean() -> None:
+    question = {
+        "model": "test/windows",
+        "gpu": "card",
+        "levers": {"max_model_len": 131_072, "pipeline_parallel": 2, "pipeline_layers": [3, 37]},
+        "workload": {"kind": "mean", "tokens": 160},
+    }
+    found = plan(resolve(strict_json.decode(msgspec.json.encode(question), AskedQuestion), fixed_catalog()))
+    # 10^9 B of weights go by layers, 2 x 10^9 B in all: 37/40 of them on the second stage, which has all whole
+    # contexts and 27 of 30 windows: 37 x 2,048 B x 160 tokens for each user.
+    budget = 81 * 10**9 - -(-2 * 10**9 * 37 // 40) - 3 * GIB
+    assert found.users.paged == budget // (37 * 2048 * 160)
+
+
+def test_a_window_that_no_request_of_the_workload_fits_is_no_answer() -> None:
+    question = {
+        "model": "test/latent",
+        "gpu": "card",
+        "levers": {"max_model_len": 8192, "kv_cache_memory_bytes": 16 * 46_080},
+        "workload": {"kind": "rows", "rows": [[2048, 2]]},
+        "targets": {"users": 1, "basis": "worst_case"},
+    }
+    found = plan(resolve(strict_json.decode(msgspec.json.encode(question), AskedQuestion), fixed_catalog()))
+    assert found.inverse is not None
+    assert found.inverse.max_model_len is None
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu", "dtype"),
+    [
+        ("sparse", "hopper", "fp8"),
+        ("sparse", "hopper", "bf16"),
+        ("scheme", "card", "nvfp4"),
+        ("windows", "card", "fp8"),
+    ],
+)
+def test_the_formula_of_step_6_comes_to_its_own_value(model: str, gpu: str, dtype: str) -> None:
+    rung = answer(model, gpu=gpu, kv_cache_dtype=dtype).ladder[5]
+    terms, _, value = rung.formula.partition(";")[0].rpartition(" = ")
+    words = ("layers", "KV heads", "fp8", "scales", "scale", "rotary key", "tokens", "B")
+    for word in words:
+        terms = terms.replace(f" {word}", "")
+    assert eval(terms.replace(" x ", " * ")) == rung.value  # noqa: S307 - our own formula, of numbers alone
+    assert value == f"{rung.value:,} B"
+
+
+def test_defaults_of_the_engine_are_its_own_and_not_the_callers_levers() -> None:
+    windows = {one.name: one for one in answer("windows", max_model_len=131_072).ladder[6].operands}
+    assert windows["max_num_batched_tokens"].certainty == windows["batches_in_flight"].certainty == "assumed"
+    assert windows["max_num_batched_tokens"].source == "made up for tests"
+    sparse = answer("sparse", gpu="hopper", kv_cache_dtype="fp8")
+    assert ("block_size", "64") in [(one.name, one.value) for one in sparse.assumed]
+    (block,) = [one for one in sparse.ladder[5].operands if one.name == "block_size"]
+    assert (block.source, block.certainty) == ("the block that kernels of sparse attention take", "assumed")
+
+
+def test_a_block_that_the_kernels_do_not_take_is_refused() -> None:
+    assert fault("sparse", gpu="hopper", block_size=16)[0] == "/levers/block_size"
+
+
+def test_tuples_are_made_only_of_pages_that_they_can_hold() -> None:
+    found = answer("tuples", kv_cache_dtype="fp8", kv_cache_dtype_skip_layers=[0])
+    assert found.kv_cache.blocks > 0

@@ -207,3 +207,22 @@ def test_sums_stay_exact_where_64_bits_would_not_hold_them() -> None:
     result = held(joint, window=window, cost=blocks_of(16))
     assert tokens > 2**63
     assert result.tokens == Fraction(tokens, steps)
+
+
+def test_the_sums_of_a_window_of_ten_million_tokens_are_exact() -> None:
+    # One request of 1 token in and up to 10,485,760 out, evenly spread, cut at the window of as many tokens:
+    # with N = window - 1 steps at most, sum of steps = N(N + 1) / 2 + N, of held tokens by hand below.
+    window = 10_485_760
+    joint = Joint(prompt_edges=(0, 1), output_edges=(0, window), counts=((0, 0, 1),))
+    found = held(joint, window=window, cost=lambda tokens: -(-tokens // 16))
+    longest = window - 1
+    steps = longest * (longest + 1) // 2 + longest
+    # A request of O outputs holds 1 + 2 + .. + O tokens: O(O + 1) / 2; summed over O: N(N + 1)(N + 2) / 6.
+    tokens = longest * (longest + 1) * (longest + 2) // 6 + longest * (longest + 1) // 2
+    assert found.tokens == Fraction(tokens, steps)
+    assert found.tokens / 16 < found.blocks < found.tokens / 16 + 1
+
+
+def test_a_window_longer_than_can_be_weighed_is_refused() -> None:
+    with pytest.raises(Refused, match="windows of up to 16,777,216 tokens"):
+        held(Rows(rows=((1, 1),)), window=2**24 + 1, cost=lambda tokens: tokens)

@@ -95,8 +95,8 @@ def test_the_parts_of_a_model_add_up_to_its_parameters_and_say_how_they_are_spre
         "embeddings", 128_256 * 4_096, "bf16", follows_weight_dtype=True, stage="first"
     )
     assert found["head"] == WeightPart("head", 128_256 * 4_096, "bf16", follows_weight_dtype=True, stage="last")
-    assert found["keys and values"].parameters == 32 * 4_096 * 8 * 128 * 2
-    assert found["keys and values"].most_shards == 8
+    assert found["key and value projections"].parameters == 32 * 4_096 * 8 * 128 * 2
+    assert found["key and value projections"].most_shards == 8
     assert found["norms and routers"].parameters == 65 * 4_096
     assert found["norms and routers"].most_shards == 1
     assert found["layers"].follows_weight_dtype

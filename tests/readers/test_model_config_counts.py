@@ -179,7 +179,9 @@ def test_falcon_7b_has_one_kv_head_whatever_num_kv_heads_says() -> None:
 
 
 def test_falcon_h1_keeps_attention_and_a_state_in_every_layer() -> None:
-    config = shape("falcon_h1", 4, 512, 4, 1000, intermediate_size=1024, mamba_n_heads=8, mamba_d_head=64)
+    config = shape(
+        "falcon_h1", 4, 512, 4, 1000, num_key_value_heads=2, intermediate_size=1024, mamba_n_heads=8, mamba_d_head=64
+    )
     model = read_model({**config, "mamba_n_groups": 1, "mamba_d_state": 16, "mamba_d_conv": 4})
     assert [(type(cache).__name__, cache.layers) for cache in model.caches.value] == [
         ("FullAttention", 4),
@@ -189,7 +191,15 @@ def test_falcon_h1_keeps_attention_and_a_state_in_every_layer() -> None:
 
 def test_llama_4_says_itself_which_layers_see_everything() -> None:
     config = shape(
-        "llama4_text", 4, 512, 4, 1000, intermediate_size=1024, intermediate_size_mlp=2048, num_local_experts=2
+        "llama4_text",
+        4,
+        512,
+        4,
+        1000,
+        num_key_value_heads=2,
+        intermediate_size=1024,
+        intermediate_size_mlp=2048,
+        num_local_experts=2,
     )
     model = read_model({**config, "no_rope_layers": [0, 1, 1, 1]})
     assert [(type(cache).__name__, cache.layers) for cache in model.caches.value] == [
@@ -199,7 +209,7 @@ def test_llama_4_says_itself_which_layers_see_everything() -> None:
 
 
 def test_a_total_without_the_declared_draft_layers_leaves_them_out() -> None:
-    config = shape("mimo", 4, 512, 4, 1000, intermediate_size=1024, num_nextn_predict_layers=1)
+    config = shape("mimo", 4, 512, 4, 1000, num_key_value_heads=2, intermediate_size=1024, num_nextn_predict_layers=1)
     counted = read_model(config)
     assert counted.parameters is not None
     alone = read_model(config, parameters=counted.parameters.value)

@@ -103,7 +103,9 @@ def test_qwen3_5_mixes_delta_nets_in_fp32_with_full_attention() -> None:
     assert full == FullAttention(layers=10, kv_heads=2, key_dim=256, value_dim=256, at=((3, 40, 4),))
     assert parameters(model) == 34_660_610_688
     assert model.draft_caches is not None
-    assert model.draft_caches.value == (FullAttention(layers=1, kv_heads=2, key_dim=256, value_dim=256),)
+    assert model.draft_caches.value == (
+        FullAttention(layers=1, kv_heads=2, key_dim=256, value_dim=256, at=((40, 41, 1),)),
+    )
 
 
 def test_what_the_callers_total_has_beyond_the_decoder_and_drafts_is_the_tower() -> None:
@@ -137,7 +139,9 @@ def test_deepseek_v4_keeps_windows_and_compressed_vectors() -> None:
     assert parts(model)["experts"].dtype == "mxfp4"
     assert parts(model)["layers"].dtype == "fp8"
     assert model.draft_caches is not None
-    assert model.draft_caches.value == (LatentWindow(layers=1, latent_dim=512, window=128, block=64),)
+    assert model.draft_caches.value == (
+        LatentWindow(layers=1, latent_dim=512, window=128, block=64, at=((43, 44, 1),)),
+    )
 
 
 def test_deepseek_v4_1_keeps_compressed_vectors_at_the_source_layers_alone() -> None:

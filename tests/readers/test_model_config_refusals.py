@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from service.capacity.cache import FullAttention
 from service.errors import Fault, Refused
 from service.readers.model_config import read_model
 
@@ -94,7 +95,7 @@ def test_numbers_that_are_none_or_absurd_are_faults_of_their_field(name: str, va
 )
 def test_a_missing_field_is_named(name: str) -> None:
     (fault,) = faults({key: value for key, value in LLAMA.items() if key != name})
-    assert fault == Fault(f"/{name}", f"{name} is missing, and LlamaConfig has no default for it")
+    assert fault == Fault(f"/{name}", f"{name} is missing, and no default for it is known here")
 
 
 def test_kv_heads_that_do_not_divide_the_query_heads_are_refused() -> None:
@@ -197,3 +198,38 @@ def _samples() -> list[dict[str, Any]]:
         {"model_type": "qwen3_5_moe", "text_config": {**LLAMA, "model_type": "qwen3_5_moe_text", **hybrid}},
         {**LLAMA, "model_type": "gemma3_text", "sliding_window": 512, "sliding_window_pattern": 6},
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("is_encoder_decoder", True),
+        ("add_cross_attention", True),
+        ("cross_attention_hidden_size", 1024),
+        ("pruned_heads", {"0": [1]}),
+        ("mup_sliding_window", 4096),
+        ("init_std_cache_layers", 2),
+        ("kv_cache_version", 2),
+    ],
+)
+def test_a_field_that_may_concern_the_cache_is_never_harmless(name: str, value: object) -> None:
+    with pytest.raises(Refused) as refused:
+        read_model({**LLAMA, name: value})
+    assert f"/{name}" in {fault.pointer for fault in refused.value.faults}
+
+
+def test_kv_heads_left_out_are_not_taken_for_multi_head_where_the_class_says_otherwise() -> None:
+    config = {key: value for key, value in LLAMA.items() if key != "num_key_value_heads"}
+    assert read_model(config).caches.value == (FullAttention(layers=32, kv_heads=32, key_dim=128, value_dim=128),)
+    with pytest.raises(Refused) as refused:
+        read_model({**config, "model_type": "qwen3"})
+    assert refused.value.faults[0].pointer == "/num_key_value_heads"
+
+
+def test_the_order_of_towers_changes_nothing() -> None:
+    towers = {"vision_config": {"depth": 1}, "audio_config": {"depth": 1}}
+    both = [read_model({**LLAMA, **dict(order)}) for order in (towers.items(), reversed(towers.items()))]
+    assert both[0] == both[1]
+    assert both[0].notes == "Not counted in the weights: what audio_config describes, what vision_config describes."
+    assert both[0].weights is not None
+    assert both[0].weights.confidence == "low"

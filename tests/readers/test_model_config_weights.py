@@ -77,7 +77,7 @@ def test_layers_are_in_the_format_and_embeddings_head_and_norms_are_not(
     quantisation: dict[str, Any], dtype: str
 ) -> None:
     found = parts(LLAMA, {**quantisation, "ignore": ["lm_head"]})
-    assert (found["layers"].dtype, found["keys and values"].dtype) == (dtype, dtype)
+    assert (found["layers"].dtype, found["key and value projections"].dtype) == (dtype, dtype)
     for name in ("embeddings", "head", "norms and routers"):
         assert (found[name].dtype, found[name].follows_weight_dtype) == ("bf16", False)
 
@@ -86,10 +86,10 @@ def test_what_the_checkpoint_lists_stays_as_it_is_layer_by_layer() -> None:
     listed = [f"model.layers.{layer}.self_attn.{name}_proj" for layer in range(32) for name in "qkvo"]
     listed += [f"model.layers.{layer}.mlp.{name}_proj" for layer in (0, 31) for name in ("gate", "up", "down")]
     found = parts(LLAMA, {"quant_method": "fbgemm_fp8", "modules_to_not_convert": listed})
-    assert found["keys and values"].dtype == "bf16"
+    assert found["key and value projections"].dtype == "bf16"
     assert found["attention"].dtype == "bf16"
-    assert found["dense in fp8"].parameters == 30 * 3 * 4_096 * 14_336
-    assert found["dense in bf16"].parameters == 2 * 3 * 4_096 * 14_336
+    assert found["dense feed-forward in fp8"].parameters == 30 * 3 * 4_096 * 14_336
+    assert found["dense feed-forward in bf16"].parameters == 2 * 3 * 4_096 * 14_336
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_a_cache_format_that_is_not_planned_is_refused() -> None:
 def test_a_regular_expression_of_the_checkpoint_is_never_run() -> None:
     evil = "re:" + "(a+)+" * 40 + "self_attn" + "!" * 200
     found = parts(LLAMA, {"quant_method": "fp8", "ignore": [evil] * 1_000})
-    assert found["keys and values"].dtype == "bf16"
+    assert found["key and value projections"].dtype == "bf16"
 
 
 def test_the_size_of_the_files_is_one_part_beside_what_is_not_always_loaded() -> None:
@@ -173,7 +173,7 @@ def test_a_total_of_packed_4_bit_numbers_may_be_below_the_decoders_own() -> None
 
 def test_what_a_total_has_more_is_named_for_what_is_known_of_it() -> None:
     found = parts(LLAMA, None, parameters=8_030_261_248 + 1_000)
-    assert found["not in the text decoder: towers, draft layers, scales"].parameters == 1_000
+    assert found["rest (towers, draft layers, scales)"].parameters == 1_000
 
 
 def test_a_lora_adapter_of_llama_8b_has_2621440_elements_for_each_unit_of_its_rank() -> None:
@@ -183,3 +183,31 @@ def test_a_lora_adapter_of_llama_8b_has_2621440_elements_for_each_unit_of_its_ra
     widths = lora.value
     assert (widths.whole, widths.divided, widths.keys_and_values, widths.kv_heads) == (917_504, 1_638_400, 65_536, 8)
     assert widths.whole + widths.divided + widths.keys_and_values == 2_621_440
+
+
+def test_experts_and_dense_layers_are_placed_in_their_own_layers() -> None:
+    config = {
+        "model_type": "qwen3_moe",
+        "num_hidden_layers": 6,
+        "hidden_size": 512,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 2,
+        "head_dim": 64,
+        "vocab_size": 1000,
+        "max_position_embeddings": 4096,
+        "intermediate_size": 1024,
+        "moe_intermediate_size": 128,
+        "num_experts": 16,
+        "num_experts_per_tok": 2,
+        "mlp_only_layers": [0, 3],
+        "decoder_sparse_step": 1,
+        "norm_topk_prob": True,
+    }
+    found = parts(config, None)
+    assert (found["experts"].experts, found["experts"].at) == (16, ((1, 3, 1), (4, 6, 1)))
+    assert found["experts"].parameters == 4 * 16 * 3 * 512 * 128
+    assert (found["dense feed-forward"].at, found["dense feed-forward"].parameters) == (
+        ((0, 4, 3),),
+        2 * 3 * 512 * 1024,
+    )
+    assert found["layers"].at == ()

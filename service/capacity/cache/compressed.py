@@ -42,11 +42,11 @@ class LatentVector(Kept, frozen=True, kw_only=True):
             width = PLAIN_BITS[storage.dtype] // 8
             return self.latent_dim * width, _PLAIN_ALIGNMENT, f"{self.latent_dim} x {width} B"
         if storage.dtype == "nvfp4_ds_mla":
-            return _NVFP4_RECORD, _FP8_ALIGNMENT, "a 288 B NVFP4 record"
+            return _NVFP4_RECORD, _FP8_ALIGNMENT, "288 B of an NVFP4 record"
         capability = storage.compute_capability
         if self.microscaled and capability is not None and capability[0] == _BLACKWELL:
-            return _MXFP8_RECORD, _FP8_ALIGNMENT, "512 B fp8 + 16 B scales"
-        return _FP8_RECORD, _FP8_ALIGNMENT, "448 B fp8 + 128 B rotary part + 8 B scales"
+            return _MXFP8_RECORD, _FP8_ALIGNMENT, "(512 B fp8 + 16 B scales)"
+        return _FP8_RECORD, _FP8_ALIGNMENT, "(448 B fp8 + 128 B rotary part + 8 B scales)"
 
 
 class LatentWindow(LatentVector, frozen=True, kw_only=True, tag_field="kind", tag="latent_window"):
@@ -60,7 +60,7 @@ class LatentWindow(LatentVector, frozen=True, kw_only=True, tag_field="kind", ta
         """One vector per token of the window."""
         size, alignment, formula = self.record(storage)
         if storage.dtype == "nvfp4_ds_mla":
-            size, formula = _MXFP8_RECORD, "512 B fp8 + 16 B scales"  # only compressed vectors go to 4 bits
+            size, formula = _MXFP8_RECORD, "(512 B fp8 + 16 B scales)"  # only compressed vectors go to 4 bits
         return (
             Footprint(
                 kind="latent_window",
@@ -96,7 +96,7 @@ class CompressedLatent(LatentVector, frozen=True, kw_only=True, tag_field="kind"
         kept = [self._growing("compressed_latent", size, alignment, formula)]
         if self.index_dim is not None:
             scale = ceil_div(self.index_dim, 128) * 4
-            formula = f"{self.index_dim} B fp8 + {scale} B scale"
+            formula = f"({self.index_dim} B fp8 + {scale} B scale)"
             kept.append(self._growing("index_keys", self.index_dim + scale, alignment, formula))
         if self.rows is not None:
             widths = (self.row_width, self.index_row_width)
@@ -125,7 +125,7 @@ class CompressedLatent(LatentVector, frozen=True, kw_only=True, tag_field="kind"
             span=Context(),
             block=_CONTEXT_BLOCK,
             alignment=alignment,
-            formula=f"{formula} per {self.tokens_per_vector} tokens",
+            formula=f"{formula} / {self.tokens_per_vector} tokens",
         )
 
 

@@ -52,6 +52,11 @@ class Context(msgspec.Struct, frozen=True, tag_field="span", tag="context"):
         """Whole blocks of one rank's share of the tokens."""
         return ceil_div(ceil_div(tokens, terms.context_shards), block)
 
+    def explained(self, tokens: int, block: int, terms: Terms) -> str:
+        """How the number of blocks comes about, for people."""
+        shards = f" / {terms.context_shards} ranks" if terms.context_shards > 1 else ""
+        return f"{tokens:,}{shards} / {block:,} tokens, rounded up"
+
 
 class Window(msgspec.Struct, frozen=True, tag_field="span", tag="window"):
     """The last `tokens` tokens, and what is in flight."""
@@ -62,6 +67,12 @@ class Window(msgspec.Struct, frozen=True, tag_field="span", tag="window"):
         """Blocks of the window, of the tokens in flight, and of the edge that the window straddles."""
         held = np.minimum(tokens, self.tokens - 1 + terms.in_flight)
         return ceil_div(held, block) + terms.window_blocks
+
+    def explained(self, tokens: int, block: int, terms: Terms) -> str:
+        """How the number of blocks comes about, for people."""
+        edge = f", + {terms.window_blocks}" if terms.window_blocks else ""
+        window = f"{self.tokens - 1:,} + {terms.in_flight:,} in flight"
+        return f"the smaller of {window} and {tokens:,}, / {block:,} tokens, rounded up{edge}"
 
 
 class Chunk(msgspec.Struct, frozen=True, tag_field="span", tag="chunk"):
@@ -75,6 +86,11 @@ class Chunk(msgspec.Struct, frozen=True, tag_field="span", tag="chunk"):
         in_flight = terms.in_flight if terms.window_blocks else 0
         return ceil_div(np.minimum(tokens, self.tokens + in_flight), block)
 
+    def explained(self, tokens: int, block: int, terms: Terms) -> str:
+        """How the number of blocks comes about, for people."""
+        in_flight = f" + {terms.in_flight:,} in flight" if terms.window_blocks else ""
+        return f"the smaller of {self.tokens:,}{in_flight} and {tokens:,}, / {block:,} tokens, rounded up"
+
 
 class State(msgspec.Struct, frozen=True, tag_field="span", tag="state"):
     """One state, rewritten at every step."""
@@ -84,8 +100,14 @@ class State(msgspec.Struct, frozen=True, tag_field="span", tag="state"):
 
     def blocks(self, tokens: Tokens, block: int, terms: Terms) -> Tokens:
         """As many blocks as copies of the state, whatever the length."""
-        copies = terms.state_blocks + (terms.checkpoint_blocks if self.checkpointed else 0)
-        return np.full_like(tokens, copies)
+        return np.full_like(tokens, self._copies(terms))
+
+    def explained(self, tokens: int, block: int, terms: Terms) -> str:
+        """How the number of blocks comes about, for people."""
+        return "one for each copy of its state"
+
+    def _copies(self, terms: Terms) -> int:
+        return terms.state_blocks + (terms.checkpoint_blocks if self.checkpointed else 0)
 
 
 class Ring(msgspec.Struct, frozen=True, tag_field="span", tag="ring"):
@@ -94,6 +116,10 @@ class Ring(msgspec.Struct, frozen=True, tag_field="span", tag="ring"):
     def blocks(self, tokens: Tokens, block: int, terms: Terms) -> Tokens:
         """One block for the request's whole life."""
         return np.ones_like(tokens)
+
+    def explained(self, tokens: int, block: int, terms: Terms) -> str:
+        """How the number of blocks comes about, for people."""
+        return "one for the whole request"
 
 
 class Encoder(msgspec.Struct, frozen=True, tag_field="span", tag="encoder"):
@@ -104,6 +130,10 @@ class Encoder(msgspec.Struct, frozen=True, tag_field="span", tag="encoder"):
     def blocks(self, tokens: Tokens, block: int, terms: Terms) -> Tokens:
         """Blocks of the longest encoder input, whatever the request's own length."""
         return np.full_like(tokens, ceil_div(self.tokens, block))
+
+    def explained(self, tokens: int, block: int, terms: Terms) -> str:
+        """How the number of blocks comes about, for people."""
+        return f"{self.tokens:,} of the encoder / {block:,} tokens, rounded up"
 
 
 Span = Context | Window | Chunk | State | Ring | Encoder

@@ -50,13 +50,14 @@ class LatentAttention(Kept, frozen=True, kw_only=True, tag_field="kind", tag="la
 
     def footprints(self, storage: Storage) -> tuple[Footprint, ...]:
         """(Latent + rotary key) x element for every token, the same on every rank."""
-        if storage.latents_as_heads and self.heads is not None and self.key_dim is not None:
+        as_heads = storage.latents_as_heads and storage.dtype in PLAIN_BITS
+        if as_heads and self.heads is not None and self.key_dim is not None:
             return (self._as_heads(self.heads, self.key_dim, storage),)
         dtype = self.stored_as(storage)
         if dtype == "fp8_ds_mla":
-            size, formula = _SCALED_FP8, "512 B fp8 + 16 B scales + 128 B rotary key"
+            size, formula = _SCALED_FP8, "(512 B fp8 + 16 B scales + 128 B rotary key)"
         elif dtype == "nvfp4_ds_mla":
-            size, formula = _SCALED_NVFP4, "a 352 B NVFP4 record"
+            size, formula = _SCALED_NVFP4, "352 B of an NVFP4 record"
         else:
             size = ceil_div((self.latent_dim + self.rope_dim) * PLAIN_BITS[dtype], 8)
             formula = f"({self.latent_dim} + {self.rope_dim}) x {PLAIN_BITS[dtype] // 8} B"
@@ -97,10 +98,10 @@ class IndexKeys(Kept, frozen=True, kw_only=True, tag_field="kind", tag="index_ke
         """One key per record, the same on every rank."""
         if self.stored == "fp8":
             size = self.key_dim + ceil_div(self.key_dim, 128) * 4
-            formula = f"{self.key_dim} B fp8 + {size - self.key_dim} B scale"
+            formula = f"({self.key_dim} B fp8 + {size - self.key_dim} B scale)"
         else:
             size, formula = self.key_dim * 2, f"{self.key_dim} x 2 B"
-        pooled = f" per {self.tokens_per_key} tokens" if self.tokens_per_key > 1 else ""
+        pooled = f" / {self.tokens_per_key} tokens" if self.tokens_per_key > 1 else ""
         return (
             Footprint(
                 kind="index_keys",

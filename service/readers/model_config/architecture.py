@@ -82,10 +82,10 @@ def _not_understood(inner: Fields, pointer: str, name: str) -> tuple[Fault, ...]
         "tie_word_embeddings",
     ):
         inner.raw(field)
-    shown = f"'{name[:80]}'" if name else "no architecture"
+    shown = f"'{name[:80]}' isn't an architecture that is known here" if name else "no architecture is named"
     unknown = unknown_in(inner, frozenset())
     return (
-        Fault(f"{pointer}/model_type", f"{shown} isn't an architecture that is known here; {found}"),
+        Fault(f"{pointer}/model_type", f"{shown}; {found}"),
         *(Fault(f"{pointer}/{_escaped(field)}", f"{field[:80]} isn't known") for field in unknown[:_MOST_UNKNOWN]),
     )
 
@@ -98,8 +98,8 @@ def architecture_of(outer: Fields, otherwise: str) -> str:
     """The first name under `architectures`."""
     names = outer.items("architectures", most=64)
     first = names[0] if names else otherwise
-    if not isinstance(first, str) or len(first) > 200:  # noqa: PLR2004
-        raise Refused(Fault("/architectures/0", "an architecture has to be a string of at most 200 characters"))
+    if not isinstance(first, str) or len(first) > 200 or not first.isprintable():  # noqa: PLR2004
+        raise Refused(Fault("/architectures/0", "an architecture has to be printable text of at most 200 characters"))
     return first
 
 

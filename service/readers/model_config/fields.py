@@ -83,7 +83,7 @@ class Fields:
         """
         value = self.raw(name)
         if value is None:
-            raise Refused(Fault(self.at(name), f"{name} is missing, and {self.owner} has no default for it"))
+            raise Refused(Fault(self.at(name), f"{name} is missing, and no default for it is known here"))
         if name in _PER_LAYER and isinstance(value, list) and value and isinstance(value[0], int):
             alike = all(isinstance(item, int) and item == value[0] for item in value[:LAYERS])
             value = value[0] if alike else value

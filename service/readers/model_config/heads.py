@@ -12,6 +12,25 @@ from service.readers.model_config.layer_patterns import CHUNK, WINDOW, Pattern, 
 from service.readers.model_config.parameters import attention
 from service.readers.model_config.tally import Tally, tally
 
+_AS_MANY_AS_QUERY_HEADS = frozenset(
+    {
+        "LlamaConfig",
+        "Phi3Config",
+        "CohereConfig",
+        "Cohere2Config",
+        "GraniteConfig",
+        "Olmo2Config",
+        "Olmo3Config",
+        "InternLM2Config",
+        "BaichuanConfig",
+        "BailingMoeConfig",
+        "BloomConfig",
+        "OPTConfig",
+        "MptConfig",
+    }
+)
+"""Classes in which `num_key_value_heads` left out means multi-head attention. In others it means another number."""
+
 
 def head_dim(fields: Fields, shape: Shape) -> int:
     """Elements of one head: stated, or the hidden size shared out among the query heads."""
@@ -24,12 +43,15 @@ def head_dim(fields: Fields, shape: Shape) -> int:
 
 
 def kv_heads(fields: Fields, query_heads: int) -> int:
-    """KV heads of a layer: as many as query heads where the configuration names none.
+    """KV heads of a layer: as many as query heads where the configuration names none and its class says so.
 
     Raises:
-        Refused: the query heads can't be shared out among them.
+        Refused: they are missing, or the query heads can't be shared out among them.
     """
-    heads = fields.count_or("num_key_value_heads", query_heads, most=HEADS, least=1)
+    if fields.owner in _AS_MANY_AS_QUERY_HEADS:
+        heads = fields.count_or("num_key_value_heads", query_heads, most=HEADS, least=1)
+    else:
+        heads = fields.count("num_key_value_heads", most=HEADS)
     if query_heads % heads:
         detail = f"{query_heads} query heads can't be shared out among {heads} KV heads"
         raise Refused(Fault(fields.at("num_key_value_heads"), detail))

@@ -14,13 +14,11 @@ _HARMLESS = frozenset(
         "attn_implementation",
         "attention_dropout",
         "auto_map",
-        "add_cross_attention",
         "activation_function",
         "bad_words_ids",
         "base_model_tp_plan",
         "begin_suppress_tokens",
         "chunk_size_feed_forward",
-        "cross_attention_hidden_size",
         "diversity_penalty",
         "do_sample",
         "early_stopping",
@@ -36,7 +34,6 @@ _HARMLESS = frozenset(
         "input_jitter_noise",
         "router_jitter_noise",
         "is_decoder",
-        "is_encoder_decoder",
         "label2id",
         "language_model_only",
         "length_penalty",
@@ -59,7 +56,6 @@ _HARMLESS = frozenset(
         "prefix",
         "problem_type",
         "projector_hidden_act",
-        "pruned_heads",
         "remove_invalid_values",
         "repetition_penalty",
         "resid_pdrop",
@@ -104,6 +100,8 @@ _HARMLESS = frozenset(
         "original_max_position_embeddings",
     ]
 )
+_OF_MEMORY = re.compile("cache|kv|window|heads?_|layers|state|latent|rank|memory|shared?_|compress|chunk")
+"""Words that may concern the cache: no pattern makes a name that has one harmless."""
 _HARMLESS_WORDS = re.compile(
     r"""(_token_(id|ids|index)|_token_id_list|(^|_)dropout|_dropout_prob|_version|_eps|_epsilon|_coef|_loss_weight)$
       |^(rope|rotary)_(theta|base|dim|percent|pct|emb_base|local_base_freq|interleave|interleaved|type|scaling_factor)$
@@ -124,7 +122,7 @@ def unknown_in(fields: Fields, harmless: frozenset[str]) -> tuple[str, ...]:
         if name not in fields.read
         and name not in harmless
         and name not in _HARMLESS
-        and not _HARMLESS_WORDS.search(name)
+        and not (_HARMLESS_WORDS.search(name) and not _OF_MEMORY.search(name))
         and not TOWERS.match(name)
         and not _switched_off(fields, name)
     )

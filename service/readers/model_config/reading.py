@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import msgspec
+
 from service.capacity.cache import CacheKind
 from service.capacity.cache.footprint import Ring, State, Storage
 from service.capacity.figures import Confidence, Figure
@@ -54,6 +56,8 @@ def read_model(
     mixers = family.mixers(fields, shape)
     feed_forwards = family.feed_forwards(fields, shape)
     drafts = family.drafts(fields, shape, mixers, feed_forwards) if family.drafts else None
+    if drafts is not None and drafts.caches:
+        drafts = msgspec.structs.replace(drafts, caches=_numbered_on(drafts.caches, shape.layers))
     caches = caches_of(mixers)
     _refuse_unreal(caches, fields)
     tied, extras = _tied(fields, outer, family), family.extras(fields, shape) if family.extras else tally()
@@ -77,9 +81,12 @@ def read_model(
         embeddings=shape.vocabulary * shape.hidden,
         head=0 if tied else shape.vocabulary * shape.hidden,
         final_norm=norm,
+        experts=fields.count_or("num_experts", 0, most=HEADS),
         drafts=drafts,
     )
     lora = lora_widths(fields, shape, mixers, feed_forwards)
+    given = parameters is not None or weight_bytes is not None
+    notes = _notes(drafts, outer, counted=family.counted, given=given)
     towers = any(TOWERS.match(name) for name in outer.names())
     assumed, confidence = _provenance(fields)
     stated = "config.json"
@@ -100,9 +107,14 @@ def read_model(
         kv_cache_scheme=Figure(scheme[0], f"{scheme[1]} of the {stated}", "high") if scheme else None,
         parameters=_parameters(counted, family, parameters, assumed, confidence),
         lora=None if lora is None else Figure(lora, f"widths of the projections in the {stated}", "medium"),
-        weights=_weights(counted, family, formats, parameters, weight_bytes, towers=towers),
-        notes=_notes(drafts, outer, counted=family.counted, given=parameters is not None or weight_bytes is not None),
+        weights=_weights(counted, family, formats, parameters, weight_bytes, towers=towers, complete=notes is None),
+        notes=notes,
     )
+
+
+def _numbered_on(caches: tuple[CacheKind, ...], layers: int) -> tuple[CacheKind, ...]:
+    """Number the layers of a draft on behind the model's."""
+    return tuple(msgspec.structs.replace(one, at=((layers, layers + one.layers, 1),)) for one in caches)
 
 
 def _shape(fields: Fields, family: Family) -> tuple[Shape, tuple[str, Confidence]]:
@@ -130,7 +142,8 @@ def _notes(drafts: Drafts | None, outer: Fields, *, counted: bool, given: bool) 
         return None
     if not counted:
         return "The parameters of this architecture can't be counted: give their total or the size of the files."
-    lacking = [f"what {name} describes" for name in outer.names() if TOWERS.match(name) and outer.has(name)]
+    names = sorted(name for name in outer.names() if TOWERS.match(name) and outer.has(name))
+    lacking = [f"what {name} describes" for name in names]
     if drafts is not None and drafts.caches and drafts.weights is None:
         lacking.append("the draft layers")
     return f"Not counted in the weights: {', '.join(lacking)}." if lacking else None
@@ -204,6 +217,7 @@ def _weights(
     weight_bytes: int | None,
     *,
     towers: bool,
+    complete: bool,
 ) -> Figure[tuple[WeightPart, ...]] | None:
     method = f", quantised by {formats.method}" if formats.method else ""
     if not family.counted:
@@ -216,5 +230,10 @@ def _weights(
         return None
     parts = with_remainder(parts_of(counted, formats), counted, parameters, formats, towers=towers)
     if weight_bytes is not None:
-        return Figure(as_checkpoint(parts, weight_bytes), "size of the checkpoint's files, given by the caller", "high")
+        apart = sum(part.loaded_bytes("auto") for part in parts if part.needed != "always")
+        less = f", less {apart:,} B of towers and draft layers, which are parts of their own" if apart else ""
+        source = f"{weight_bytes:,} B of the checkpoint's files, given by the caller{less}"
+        return Figure(as_checkpoint(parts, weight_bytes), source, "high")
+    if not complete:
+        return Figure(parts, f"parameters counted from the shapes{method}; not all of the checkpoint's are", "low")
     return Figure(parts, f"parameters counted from the shapes{method}", "high" if not formats.method else "medium")

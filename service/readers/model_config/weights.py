@@ -1,14 +1,14 @@
 """The parts that a model's weights are kept in, from the parameters of its layers."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from service.capacity.dtypes import BITS, ElementDtype
 from service.capacity.model import WeightPart
 from service.errors import Fault, Refused
-from service.readers.model_config.decoder import Drafts
+from service.readers.model_config.decoder import Drafts, ranges_of
 from service.readers.model_config.quantisation import Quantisation
 from service.readers.model_config.tally import Role, Tally
 
@@ -16,7 +16,10 @@ _SHARDED: tuple[Role, ...] = ("attention", "dense", "shared experts", "state")
 """Groups that tensor parallel divides without limit: one part, `layers`, where all are in one format."""
 _SMALL_DEFICIT = 1_000_000
 """Published totals may lack a few buffers that the shapes have: at most one part in so many."""
-OUTSIDE = "not in the text decoder: towers, draft layers, scales"
+_OUTSIDE_LAYERS = -1
+_NAMES: Mapping[str, str] = {"keys and values": "key and value projections", "dense": "dense feed-forward"}
+"""Groups whose parts are called otherwise."""
+OUTSIDE = "rest (towers, draft layers, scales)"
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +31,8 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
     head: int
     """0 where the head is the embedding table."""
     final_norm: int
+    experts: int = 0
+    """Routed experts of a layer that has any."""
     drafts: Drafts | None = None
 
     @property
@@ -39,13 +44,13 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
 
 def parts_of(counted: Counted, formats: Quantisation) -> tuple[WeightPart, ...]:
     """Few parts: each of one format, spread in one way."""
-    by_part: Counter[tuple[Role, int, ElementDtype]] = Counter()
+    by_part: dict[tuple[Role, int, ElementDtype], Counter[int]] = {}
     for index, layer in enumerate(counted.layers):
         for (role, shards), parameters in layer.items():
-            by_part[role, shards, formats.of(role, index)] += parameters
+            by_part.setdefault((role, shards, formats.of(role, index)), Counter())[index] += parameters
     for (role, shards), parameters in counted.extras.items():
-        by_part[role, shards, formats.plain] += parameters
-    by_part["norms and routers", 1, formats.plain] += counted.final_norm
+        by_part.setdefault((role, shards, formats.plain), Counter())[_OUTSIDE_LAYERS] += parameters
+    by_part.setdefault(("norms and routers", 1, formats.plain), Counter())[_OUTSIDE_LAYERS] += counted.final_norm
     # What a quantised checkpoint keeps in 16 bits stays so; of a plain one nobody knows what would be kept.
     plain = formats.quantised is None
     return (
@@ -56,7 +61,7 @@ def parts_of(counted: Counted, formats: Quantisation) -> tuple[WeightPart, ...]:
             follows_weight_dtype=plain,
             stage="first" if counted.head else "ends",
         ),
-        *_layer_parts(by_part, plain=plain),
+        *_layer_parts(by_part, counted, plain=plain),
         *(
             (
                 WeightPart(
@@ -70,23 +75,28 @@ def parts_of(counted: Counted, formats: Quantisation) -> tuple[WeightPart, ...]:
     )
 
 
-def _layer_parts(by_part: Counter[tuple[Role, int, ElementDtype]], *, plain: bool) -> tuple[WeightPart, ...]:
-    """Sharded groups of one format become one part; the same group in two formats or of two head counts says which."""
-    together: Counter[tuple[str, int, ElementDtype]] = Counter()
+def _layer_parts(
+    by_part: Mapping[tuple[Role, int, ElementDtype], Counter[int]], counted: Counted, *, plain: bool
+) -> tuple[WeightPart, ...]:
+    """Sharded groups of one format in the same layers become one part; others say what tells them apart."""
+    everywhere = frozenset(range(len(counted.layers)))
     formats = {dtype for role, _, dtype in by_part if role in _SHARDED}
-    for (role, shards, dtype), parameters in by_part.items():
-        together["layers" if role in _SHARDED and len(formats) == 1 else role, shards, dtype] += parameters
-    named = Counter(name for name, _, _ in together)
-    widths = {name: {shards for other, shards, _ in together if other == name} for name in named}
+    together: dict[tuple[str, int, ElementDtype, frozenset[int]], int] = {}
+    for (role, shards, dtype), in_layers in by_part.items():
+        layers = frozenset(index for index, parameters in in_layers.items() if parameters) - {_OUTSIDE_LAYERS}
+        name = "layers" if role in _SHARDED and len(formats) == 1 and layers == everywhere else _NAMES.get(role, role)
+        key = (name, shards, dtype, layers)
+        together[key] = together.get(key, 0) + sum(in_layers.values())
     parts = []
-    for (name, shards, dtype), parameters in sorted(together.items(), key=lambda part: -part[1]):
-        if not parameters:
-            continue
+    for (name, shards, dtype, layers), parameters in sorted(together.items(), key=lambda part: -part[1]):
+        alike = [(s, d) for other, s, d, _ in together if other == name]
         said = name
-        if len(widths[name]) > 1:
+        if len({s for s, _ in alike}) > 1:
             said += f" of {shards} heads"
-        if len({d for other, s, d in together if (other, s) == (name, shards)}) > 1:
+        if len({d for s, d in alike if s == shards}) > 1:
             said += f" in {dtype}"
+        if alike.count((shards, dtype)) > 1:
+            said += f" of layers {min(layers)} to {max(layers)}"
         fixed = not plain and name in ("norms and routers", "per-layer embeddings")
         parts.append(
             WeightPart(
@@ -95,11 +105,12 @@ def _layer_parts(by_part: Counter[tuple[Role, int, ElementDtype]], *, plain: boo
                 dtype=dtype,
                 follows_weight_dtype=not fixed,
                 most_shards=shards or None,
-                experts=name == "experts",
+                experts=counted.experts if name == "experts" else 0,
+                at=() if layers in (everywhere, frozenset()) else ranges_of(sorted(layers)),
                 stage="first" if name == "per-layer embeddings" else "layers",
             )
         )
-    return tuple(parts)
+    return tuple(part for part in parts if part.parameters)
 
 
 def _draft_parts(counted: Counted, formats: Quantisation) -> tuple[WeightPart, ...]:
@@ -121,7 +132,7 @@ def _draft_parts(counted: Counted, formats: Quantisation) -> tuple[WeightPart, .
                     parameters=parameters,
                     dtype=formats.of(role, last),  # type: ignore[arg-type]
                     follows_weight_dtype=True,
-                    experts=role == "experts",
+                    experts=counted.experts if role == "experts" else 0,
                     stage="last",
                     needed="drafting",
                 )
