@@ -5,6 +5,7 @@ errors than the ones that are sent; msgspec's schemas have them all.
 """
 
 import json
+import re
 import sys
 from collections.abc import Iterable
 from importlib.metadata import version
@@ -67,12 +68,33 @@ class _Schemas:
 
     def __init__(self, described: list[Any]) -> None:
         schemas, components = msgspec.json.schema_components(described, ref_template="#/components/schemas/{name}")
+        schemas = tuple(_renamed(schema) for schema in schemas)
+        components = {_short(name): _renamed(schema) for name, schema in components.items()}
         self._described = list(zip(described, schemas, strict=True))
         self.components = {name: _with_items(components[name]) for name in sorted(components)}
 
     def of(self, described: object) -> dict[str, Any]:
         """The schema of one of the types."""
         return next(schema for known, schema in self._described if known == described)
+
+
+def _short(name: str) -> str:
+    """A schema's name without the modules of what it is made of, and with no more than the first of several."""
+    if "." not in name:
+        return name
+    made_of = re.findall(r"\.([A-Z][A-Za-z0-9]*)", name)
+    return f"{name.partition('_')[0]}_{made_of[0]}{'_and_others' if len(made_of) > 1 else ''}_"
+
+
+def _renamed(schema: Any) -> Any:  # noqa: ANN401 - any part of a JSON schema
+    """Refer to schemas by their short names."""
+    if isinstance(schema, list):
+        return [_renamed(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    root, slash, name = str(schema.get("$ref", "")).rpartition("/")
+    reference = {"$ref": root + slash + _short(name)} if name else {}
+    return {key: _renamed(part) for key, part in schema.items()} | reference
 
 
 def _with_items(schema: Any) -> Any:  # noqa: ANN401 - any part of a JSON schema
