@@ -193,10 +193,57 @@ def test_deepseek_v3_2_keeps_one_latent_and_one_index_key_per_layer() -> None:
     assert parameters(model) == 671_877_944_064
     assert model.max_position_embeddings.value == 163_840
     assert model.draft_caches is not None
-    assert [(type(cache).__name__, cache.layers) for cache in model.draft_caches.value] == [
-        ("LatentAttention", 1),
-        ("IndexKeys", 1),
+    assert [(type(cache).__name__, cache.layers, cache.at) for cache in model.draft_caches.value] == [
+        ("LatentAttention", 1, ((61, 62, 1),)),
+        ("IndexKeys", 1, ((61, 62, 1),)),
     ]
+
+
+def test_the_parts_of_deepseek_are_placed_in_the_layers_that_have_them() -> None:
+    found = parts(read_model(DEEPSEEK))
+    assert {name: (part.at, part.experts) for name, part in found.items() if part.stage == "layers"} == {
+        "experts": (((3, 61, 1),), 256),
+        "layers": ((), 0),
+        "shared experts": (((3, 61, 1),), 0),
+        "dense feed-forward": (((0, 3, 1),), 0),
+        "latent projections": ((), 0),
+        "norms and routers": ((), 0),
+    }
+    assert found["shared experts"].parameters == 58 * 3 * 7_168 * 2_048
+    assert found["dense feed-forward"].parameters == 3 * 3 * 7_168 * 18_432
+    # Queries out of their latent, keys without rotation and values out of theirs, and the output.
+    attention = 1_536 * 128 * 192 + 512 * 128 * (128 + 128) + 128 * 128 * 7_168
+    assert found["layers"].parameters == 61 * attention
+    decoder = sum(part.parameters for part in found.values() if part.needed == "always")
+    assert decoder == 671_877_944_064
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+def test_every_draft_layer_is_numbered_behind_the_models(layers: int) -> None:
+    drafts = read_model({**DEEPSEEK, "num_nextn_predict_layers": layers}).draft_caches
+    assert drafts is not None
+    assert [(cache.layers, cache.at) for cache in drafts.value] == [(layers, ((61, 61 + layers, 1),))] * 2
+
+
+def test_a_figure_names_the_field_that_it_is_of() -> None:
+    flat = read_model(LLAMA)
+    assert flat.dtype is not None
+    assert flat.hidden_size is not None
+    assert (flat.dtype.source, flat.hidden_size.source) == (
+        "torch_dtype of the config.json",
+        "hidden_size of the config.json",
+    )
+    text = {name: value for name, value in LLAMA.items() if name not in ("torch_dtype", "rope_scaling")}
+    nested = read_model({"model_type": "llava", "dtype": "bfloat16", "text_config": text})
+    assert nested.dtype is not None
+    assert nested.vocab_size is not None
+    assert nested.layers is not None
+    assert [figure.source for figure in (nested.dtype, nested.vocab_size, nested.layers)] == [
+        "dtype of the config.json",
+        "text_config.vocab_size of the config.json",
+        "text_config.num_hidden_layers of the config.json",
+    ]
+    assert nested.max_position_embeddings.source == "text_config.max_position_embeddings of the config.json"
 
 
 def test_the_draft_layer_of_deepseek_is_a_part_that_only_drafting_needs() -> None:
@@ -205,7 +252,10 @@ def test_the_draft_layer_of_deepseek_is_a_part_that_only_drafting_needs() -> Non
     # The published 685,355,329,792 less decoder and the layer's copies of embedding and head.
     assert sum(part.parameters for part in drafts) == 13_477_385_728 - 2 * 129_280 * 7_168
     assert {(part.stage, part.dtype) for part in drafts} == {("last", "fp8")}
-    assert found["experts"].experts
+    assert (found["experts of draft layers"].experts, found["experts of draft layers"].parameters) == (
+        256,
+        256 * 3 * 7_168 * 2_048,
+    )
     assert found["experts"].parameters == 58 * 256 * 3 * 7_168 * 2_048
     assert (found["experts"].dtype, found["embeddings"].dtype) == ("fp8", "bf16")
     assert found["latent projections"].most_shards == 1

@@ -232,6 +232,18 @@ def test_the_bytes_of_a_token_and_of_a_request_are_the_ones_found(name: str) -> 
     assert fixed + WITHOUT_DRAFTS.get(name, 0) == STATES.get(name, found)
 
 
+def backwards(value: Any) -> Any:  # noqa: ANN401
+    if isinstance(value, dict):
+        return {name: backwards(value[name]) for name in reversed(value)}
+    return value
+
+
+@pytest.mark.parametrize("name", READABLE)
+def test_the_order_of_fields_changes_nothing(name: str) -> None:
+    config = config_of(ENTRIES[name])
+    assert read_model(backwards(config)) == read_model(config)
+
+
 def drafted(entry: Mapping[str, Any]) -> bool:
     return bool(entry.get("mtp")) and entry["mtp"].get("extra_kv_elems_per_token") is not None
 

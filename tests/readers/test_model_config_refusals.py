@@ -233,3 +233,170 @@ def test_the_order_of_towers_changes_nothing() -> None:
     assert both[0].notes == "Not counted in the weights: what audio_config describes, what vision_config describes."
     assert both[0].weights is not None
     assert both[0].weights.confidence == "low"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "memory_eps",
+        "memory_token_id",
+        "kv_dropout",
+        "attn_window_dropout",
+        "latent_version",
+        "extra_layer_eps",
+        "state_loss_coef",
+        "rope_theta_heads",
+        "bos_token_id_cache",
+        "bos_token_id\n",
+        "vision_config\n",
+        "mup_tokens",
+        "summary_tokens",
+    ],
+)
+def test_no_pattern_makes_a_name_about_memory_harmless(name: str) -> None:
+    (fault,) = faults({**LLAMA, name: 2})
+    assert fault.pointer == f"/{name}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "image_token_id",
+        "eoa_token_index",
+        "layer_norm_epsilon",
+        "rms_norm_eps",
+        "router_aux_loss_coef",
+        "resid_dropout",
+        "hidden_dropout_prob",
+        "rope_theta",
+        "transformers_version",
+        "initializer_range",
+        "mup_width_multiplier",
+    ],
+)
+def test_ordinary_fields_that_concern_no_cache_are_passed_over(name: str) -> None:
+    assert read_model({**LLAMA, name: 2}) == read_model(LLAMA)
+
+
+def test_a_second_text_configuration_is_refused() -> None:
+    (fault,) = faults({"model_type": "llava", "text_config": LLAMA, "llm_config": LLAMA})
+    assert fault == Fault(
+        "/llm_config", "llm_config stands beside text_config: only one text configuration can be read"
+    )
+    (fault,) = faults({"thinker_config": {"text_config": LLAMA, "language_config": LLAMA}})
+    assert fault.pointer == "/thinker_config/language_config"
+
+
+@pytest.mark.parametrize("extra", [{"kv_compression_ratio": 4}, {"quantization_config": {"quant_method": "fp8"}}])
+def test_an_unknown_field_between_two_nested_configurations_is_refused(extra: Mapping[str, Any]) -> None:
+    (fault,) = faults({"model_type": "x", "thinker_config": {"text_config": LLAMA, **extra}})
+    assert fault.pointer == f"/thinker_config/{next(iter(extra))}"
+
+
+WITHOUT_KV_HEADS = {key: value for key, value in LLAMA.items() if key != "num_key_value_heads"}
+
+
+@pytest.mark.parametrize(
+    ("model_type", "config_class", "heads"),
+    [
+        ("mistral", "MistralConfig", 8),
+        ("mixtral", "MixtralConfig", 8),
+        ("qwen2_vl", "Qwen2VLTextConfig", 8),
+        ("qwen3_moe", "Qwen3MoeConfig", 4),
+        ("glm4_moe", "Glm4MoeConfig", 8),
+        ("gpt_oss", "GptOssConfig", 8),
+        ("gemma2", "Gemma2Config", 4),
+        ("gemma3_text", "Gemma3TextConfig", 4),
+        ("llama4_text", "Llama4TextConfig", 8),
+        ("starcoder2", "Starcoder2Config", 2),
+        ("smollm3", "SmolLM3Config", 4),
+        ("internlm3", "InternLM3Config", 2),
+    ],
+)
+def test_kv_heads_left_out_are_the_class_default_and_named_as_one(
+    model_type: str, config_class: str, heads: int
+) -> None:
+    sparse = {"num_experts": 8} if model_type in ("mixtral", "qwen3_moe", "glm4_moe", "gpt_oss", "llama4_text") else {}
+    model = read_model({**WITHOUT_KV_HEADS, "model_type": model_type, **sparse})
+    assert {getattr(cache, "kv_heads") for cache in model.caches.value} == {heads}  # noqa: B009
+    assert model.caches.confidence == "medium"
+    assert f"class defaults of {config_class}: " in model.caches.source
+    assert f"num_key_value_heads {heads}" in model.caches.source
+
+
+@pytest.mark.parametrize("model_type", ["qwen2", "qwen3", "gemma", "exaone", "exaone4", "qwen2_moe", "minimax_m1"])
+def test_kv_heads_are_required_where_the_class_has_no_grouped_default(model_type: str) -> None:
+    (fault,) = faults({**WITHOUT_KV_HEADS, "model_type": model_type, "num_experts": 8})
+    assert fault == Fault("/num_key_value_heads", "num_key_value_heads is missing, and no default for it is known here")
+
+
+def test_kv_heads_that_are_null_are_not_taken_for_a_class_default() -> None:
+    (fault,) = faults({**LLAMA, "model_type": "mistral", "num_key_value_heads": None})
+    assert fault == Fault(
+        "/num_key_value_heads", "num_key_value_heads is null, and MistralConfig has a number of its own for it"
+    )
+
+
+def test_a_configuration_of_nothing_is_told_that_it_names_no_architecture() -> None:
+    (fault,) = faults({})
+    assert fault == Fault("/model_type", "the configuration names no architecture; nothing of it was understood")
+
+
+@pytest.mark.parametrize(
+    "name", ["Llama\u202eForCausalLM", "Llama\u0000", "Llama\nForCausalLM", "\u2066Llama", "\x1b[2J"]
+)
+def test_architectures_that_cannot_be_shown_are_refused(name: str) -> None:
+    (fault,) = faults({**LLAMA, "architectures": ["LlamaForCausalLM", name]})
+    assert fault == Fault("/architectures/1", "an architecture has to be printable text of at most 200 characters")
+    (fault,) = faults({"model_type": name})
+    assert fault.detail.startswith("model_type has to be printable text")
+
+
+def test_query_heads_that_cannot_be_shared_out_in_the_groups_of_a_block_are_refused() -> None:
+    blocks = [{"attention": {"n_heads_in_group": 8}}, {"attention": {"n_heads_in_group": 5}}]
+    (fault,) = faults({**LLAMA, "model_type": "nemotron-nas", "num_hidden_layers": 2, "block_configs": blocks})
+    assert fault == Fault(
+        "/block_configs/1/attention/n_heads_in_group", "32 query heads can't be shared out in groups of 5"
+    )
+
+
+def test_a_convolution_of_one_tap_keeps_no_state_and_is_refused() -> None:
+    kinds = ["conv", "full_attention"] * 16
+    (fault,) = faults({**LLAMA, "model_type": "lfm2", "layer_types": kinds, "conv_L_cache": 1})
+    assert fault == Fault("/conv_L_cache", "conv_L_cache has to lie between 2 and 1,024, not 1")
+
+
+def test_a_model_whose_layers_keep_nothing_is_refused() -> None:
+    blocks = [{"attention": {"no_op": True}}] * 2
+    (fault,) = faults({**LLAMA, "model_type": "nemotron-nas", "num_hidden_layers": 2, "block_configs": blocks})
+    assert fault == Fault("/num_hidden_layers", "no layer of this model keeps a cache")
+
+
+def test_a_context_past_anything_real_is_refused() -> None:
+    assert read_model({**LLAMA, "max_position_embeddings": 10_485_760}).max_position_embeddings.value == 10_485_760
+    assert read_model({**LLAMA, "max_position_embeddings": 2**26}).max_position_embeddings.value == 67_108_864
+    (fault,) = faults({**LLAMA, "max_position_embeddings": 2**26 + 1})
+    assert fault == Fault(
+        "/max_position_embeddings", "max_position_embeddings has to lie between 1 and 67,108,864, not 67,108,865"
+    )
+    (fault,) = faults({**LLAMA, "rope_scaling": {"rope_type": "linear", "factor": 10_000}})
+    assert fault == Fault("/rope_scaling/factor", "a context of more than 67,108,864 tokens isn't taken for real")
+
+
+def test_the_order_of_fields_changes_nothing() -> None:
+    chance = random.Random(11)
+    for config in _samples():
+        expected = read_model(config)
+        for _ in range(20):
+            assert read_model(_shuffled(config, chance)) == expected
+
+
+def _shuffled(value: Any, chance: random.Random) -> Any:  # noqa: ANN401
+    if not isinstance(value, dict):
+        return value
+    names = chance.sample(sorted(value), k=len(value))
+    return {name: _shuffled(value[name], chance) for name in names}
+
+
+def test_an_empty_name_under_architectures_is_none() -> None:
+    assert read_model({**LLAMA, "architectures": [""]}).architecture == "llama"

@@ -174,6 +174,43 @@ def test_a_total_of_packed_4_bit_numbers_may_be_below_the_decoders_own() -> None
 def test_what_a_total_has_more_is_named_for_what_is_known_of_it() -> None:
     found = parts(LLAMA, None, parameters=8_030_261_248 + 1_000)
     assert found["rest (towers, draft layers, scales)"].parameters == 1_000
+    weights = read_model(LLAMA, parameters=8_030_261_248 + 1_000).weights
+    assert weights is not None
+    assert (weights.source, weights.confidence) == (
+        "parameters counted from the shapes; the other 1,000 of the total given by the caller, taken for bf16",
+        "low",
+    )
+
+
+def test_a_total_that_is_counted_to_the_unit_is_of_high_confidence() -> None:
+    weights = read_model(LLAMA, parameters=8_030_261_248).weights
+    assert weights is not None
+    assert (weights.source, weights.confidence) == ("parameters counted from the shapes", "high")
+
+
+def test_a_total_of_more_than_twice_the_decoder_is_refused() -> None:
+    assert parts(LLAMA, None, parameters=2 * 8_030_261_248)
+    with pytest.raises(Refused) as refused:
+        parts(LLAMA, None, parameters=2 * 8_030_261_248 + 1)
+    assert refused.value.faults[0].detail == (
+        "16,060,522,497 parameters were given, 8,030,261,249 more than the text decoder has:"
+        " that is more than its own 8,030,261,248"
+    )
+
+
+def test_the_source_of_a_size_says_what_was_taken_off_it() -> None:
+    plain = read_model(LLAMA, weight_bytes=16_060_522_496).weights
+    assert plain is not None
+    assert (plain.source, plain.confidence) == ("16,060,522,496 B of files as given by the caller", "high")
+    drafting = read_model({**DEEPSEEK, "num_nextn_predict_layers": 1}, weight_bytes=10**9).weights
+    assert drafting is not None
+    # One draft layer of 16-bit numbers: 8 experts of 3 x 1,024 x 512; attention of 256 x 16 x 192 + 512 x 16 x 256
+    # + 16 x 128 x 1,024 + 1,024 x (256 + 512 + 64); a shared expert; 2 x 1,024 x 1,024 that join token and state;
+    # a router of 1,024 x 8 + 8; 5 norms of 1,024 and two of 256 and 512.
+    assert drafting.source == (
+        "1,000,000,000 B of files as given by the caller,"
+        " less 19,033,616 B of draft layers and 25,165,824 B of experts of draft layers listed apart"
+    )
 
 
 def test_a_lora_adapter_of_llama_8b_has_2621440_elements_for_each_unit_of_its_rank() -> None:

@@ -1,6 +1,6 @@
 """Which family a configuration is of, and what is said of one that nobody knows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from service.errors import Fault, NotPlannedYet, Refused
 from service.readers.model_config.decoder import Family
@@ -18,22 +18,33 @@ _MOST_UNKNOWN = 20
 
 _OUTER = frozenset({"quantization_config", "tie_word_embeddings", "dtype", "torch_dtype", "expert_dtype", *NESTED})
 """Fields that may stand beside a nested text configuration and count for it."""
+_BETWEEN = frozenset({"dtype", "torch_dtype", *NESTED})
+"""Fields of a configuration between these two: the outermost names the dtype too, and what else counts isn't read."""
+_DEEPEST = 4
+"""Configurations inside each other that are followed."""
 
 
-def text_values(config: Mapping[str, object]) -> tuple[Fields, Mapping[str, object], str]:
-    """The outermost object, and the object of the text decoder with its pointer."""
-    outer = Fields(config, "", {}, "this configuration")
+def text_values(config: Mapping[str, object]) -> tuple[tuple[Fields, ...], Mapping[str, object], str]:
+    """The objects around the text decoder, outermost first (itself where it is in none), and its own with its pointer.
+
+    Raises:
+        Refused: one of them isn't an object, or two stand side by side: nobody knows which is the text decoder.
+    """
+    around: list[Fields] = []
     values, pointer = config, ""
-    for name in NESTED:
-        nested = values.get(name)
-        if nested is None:
-            continue
+    for _ in range(_DEEPEST):
+        stated = [name for name in NESTED if values.get(name) is not None]
+        if not stated:
+            break
+        if len(stated) > 1:
+            detail = f"{stated[1]} stands beside {stated[0]}: only one text configuration can be read"
+            raise Refused(Fault(f"{pointer}/{stated[1]}", detail))
+        nested = values[stated[0]]
         if not isinstance(nested, Mapping):
-            raise Refused(Fault(f"{pointer}/{name}", f"{name} has to be an object"))
-        values, pointer = nested, f"{pointer}/{name}"
-        if name == "thinker_config" and isinstance(values.get("text_config"), Mapping):
-            return outer, values["text_config"], f"{pointer}/text_config"  # type: ignore[return-value]
-    return outer, values, pointer
+            raise Refused(Fault(f"{pointer}/{stated[0]}", f"{stated[0]} has to be an object"))
+        around.append(Fields(values, pointer, {}, "this configuration"))
+        values, pointer = nested, f"{pointer}/{stated[0]}"
+    return tuple(around) or (Fields(values, pointer, {}, "this configuration"),), values, pointer
 
 
 def family_of(outer: Fields, values: Mapping[str, object], pointer: str) -> tuple[Family, str]:
@@ -82,7 +93,12 @@ def _not_understood(inner: Fields, pointer: str, name: str) -> tuple[Fault, ...]
         "tie_word_embeddings",
     ):
         inner.raw(field)
-    shown = f"'{name[:80]}' isn't an architecture that is known here" if name else "no architecture is named"
+    if not name:
+        shown = "the configuration names no architecture"
+    elif not name.isprintable():
+        shown = "model_type has to be printable text"
+    else:
+        shown = f"'{name[:80]}' isn't an architecture that is known here"
     unknown = unknown_in(inner, frozenset())
     return (
         Fault(f"{pointer}/model_type", f"{shown}; {found}"),
@@ -95,21 +111,26 @@ def _escaped(name: str) -> str:
 
 
 def architecture_of(outer: Fields, otherwise: str) -> str:
-    """The first name under `architectures`."""
+    """The first name under `architectures`, if there is any, else what it is otherwise called.
+
+    Raises:
+        Refused: one of them isn't text that can be shown, such as text with control or bidirectional characters.
+    """
     names = outer.items("architectures", most=64)
-    first = names[0] if names else otherwise
-    if not isinstance(first, str) or len(first) > 200 or not first.isprintable():  # noqa: PLR2004
-        raise Refused(Fault("/architectures/0", "an architecture has to be printable text of at most 200 characters"))
-    return first
+    for index, name in enumerate(names):
+        if not isinstance(name, str) or len(name) > 200 or not name.isprintable():  # noqa: PLR2004
+            detail = "an architecture has to be printable text of at most 200 characters"
+            raise Refused(Fault(f"/architectures/{index}", detail))
+    return str(names[0]) if names and names[0] else otherwise
 
 
-def refuse_unknown(fields: Fields, outer: Fields, family: Family, model_type: str) -> None:
+def refuse_unknown(fields: Fields, around: Sequence[Fields], family: Family, model_type: str) -> None:
     """Refuse fields that nobody knows: one of them may change the cache."""
     places = [(fields, family.harmless)]
     unchecked = (fields.at("rope_scaling"), fields.at("quantization_config"))  # read in full, or of no shape
     places += [(section, family.harmless) for section in fields.sections if section.pointer not in unchecked]
     if fields.pointer:
-        places.append((outer, _OUTER))
+        places += [(around[0], _OUTER), *((between, _BETWEEN) for between in around[1:])]
         fields.read.update(_OUTER - set(NESTED))
     unknown = [
         Fault(

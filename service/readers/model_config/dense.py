@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import msgspec
+
 from service.readers.model_config.decoder import Family
 from service.readers.model_config.feed_forward import dense
 from service.readers.model_config.heads import grouped_query, joined_drafts, like_full_layers
@@ -20,6 +22,7 @@ _QWEN2 = Family(
     feed_forwards=dense(bias=False),
     harmless=frozenset({"max_window_layers", "use_mrope"}),
 )
+_QWEN2_VL = msgspec.structs.replace(_QWEN2, config_class="Qwen2VLTextConfig", defaults={"num_key_value_heads": 8})
 _QWEN3 = Family(
     config_class="Qwen3Config",
     mixers=grouped_query(late_windows, qk_norm=True),
@@ -50,10 +53,10 @@ DENSE: Mapping[str, Family] = {
         defaults={"num_key_value_heads": 8, "head_dim": 128},
     ),
     "qwen2": _QWEN2,
-    "qwen2_5_vl": _QWEN2,
-    "qwen2_5_vl_text": _QWEN2,
-    "qwen2_vl": _QWEN2,
-    "qwen2_vl_text": _QWEN2,
+    "qwen2_5_vl": _QWEN2_VL,
+    "qwen2_5_vl_text": _QWEN2_VL,
+    "qwen2_vl": _QWEN2_VL,
+    "qwen2_vl_text": _QWEN2_VL,
     "qwen3": _QWEN3,
     "qwen3_vl_text": _QWEN3,
     "granite": Family(
@@ -131,6 +134,7 @@ DENSE: Mapping[str, Family] = {
         config_class="InternLM3Config",
         mixers=grouped_query(bias="qkv_bias", out_bias="bias"),
         feed_forwards=dense(bias=False),
+        defaults={"num_key_value_heads": 2},
     ),
     "baichuan": Family(
         config_class="BaichuanConfig",
@@ -158,18 +162,20 @@ DENSE: Mapping[str, Family] = {
         mixers=grouped_query(every(4), bias=False, gate="channels"),
         feed_forwards=dense(bias=False),
         norms=4,
+        defaults={"num_key_value_heads": 2},
     ),
     "seed_oss": Family(
         config_class="SeedOssConfig",
         mixers=grouped_query(bias="attention_bias", out_bias="attention_out_bias"),
         feed_forwards=dense(),
-        defaults={"attention_bias": True, "head_dim": 128},
+        defaults={"attention_bias": True, "head_dim": 128, "num_key_value_heads": 8},
     ),
     "smollm3": Family(
         config_class="SmolLM3Config",
         mixers=grouped_query(late_windows),
         feed_forwards=dense(),
         tied=True,
+        defaults={"num_key_value_heads": 4},
         harmless=frozenset({"no_rope_layers", "no_rope_layer_interval", "max_window_layers"}),
     ),
     "starcoder2": Family(
@@ -178,7 +184,7 @@ DENSE: Mapping[str, Family] = {
         feed_forwards=dense(matrices=2, bias="use_bias"),
         norm_width=2,
         tied=True,
-        defaults={"use_bias": True},
+        defaults={"use_bias": True, "num_key_value_heads": 2},
     ),
 }
 """Model types of this kind and how they are read."""

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from service.errors import Fault, Refused
 
-LAYERS, HEADS, WIDTH, TOKENS = 2_048, 65_536, 2**24, 2**32
-"""The largest numbers that are taken for real: layers; heads or experts; channels; tokens."""
+LAYERS, HEADS, WIDTH, TOKENS, CONTEXT = 2_048, 65_536, 2**24, 2**32, 2**26
+"""The largest numbers that are taken for real: layers; heads or experts; channels; tokens; tokens of a context."""
 
 OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "num_hidden_layers": ("num_layers", "n_layer", "n_layers"),
@@ -74,6 +74,10 @@ class Fields:
         """JSON Pointer to a field, under the name that the configuration uses."""
         used = next((other for other in self._spellings(name) if self._values.get(other) is not None), name)
         return f"{self.pointer}/{used.replace('~', '~0').replace('/', '~1')}"
+
+    def called(self, name: str) -> str:
+        """A field's own name for people, under the spelling that the configuration uses: `text_config.torch_dtype`."""
+        return self.at(name)[1:].replace("/", ".")
 
     def count(self, name: str, *, most: int = WIDTH, least: int = 1) -> int:
         """A whole number that has to be there.

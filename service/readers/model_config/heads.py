@@ -14,22 +14,28 @@ from service.readers.model_config.tally import Tally, tally
 
 _AS_MANY_AS_QUERY_HEADS = frozenset(
     {
-        "LlamaConfig",
-        "Phi3Config",
-        "CohereConfig",
+        "BaichuanConfig",
+        "BloomConfig",
         "Cohere2Config",
+        "Cohere2MoeConfig",
+        "CohereConfig",
         "GraniteConfig",
+        "GraniteMoeHybridConfig",
+        "HunYuanMoEV1Config",
+        "InternLM2Config",
+        "LlamaConfig",
+        "OPTConfig",
         "Olmo2Config",
         "Olmo3Config",
-        "InternLM2Config",
-        "BaichuanConfig",
-        "BailingMoeConfig",
-        "BloomConfig",
-        "OPTConfig",
-        "MptConfig",
+        "OlmoeConfig",
+        "Phi3Config",
     }
 )
-"""Classes in which `num_key_value_heads` left out means multi-head attention. In others it means another number."""
+"""Classes in which `num_key_value_heads` left out means multi-head attention.
+
+In others it means a number of their own, among the defaults of their family. Where that number is as many as the
+class's query heads it is no default here: the field has to be stated.
+"""
 
 
 def head_dim(fields: Fields, shape: Shape) -> int:
@@ -46,12 +52,16 @@ def kv_heads(fields: Fields, query_heads: int) -> int:
     """KV heads of a layer: as many as query heads where the configuration names none and its class says so.
 
     Raises:
-        Refused: they are missing, or the query heads can't be shared out among them.
+        Refused: they are missing, or null in a class with a number of its own (null may mean multi-head attention
+            there), or the query heads can't be shared out among them.
     """
+    name = "num_key_value_heads"
     if fields.owner in _AS_MANY_AS_QUERY_HEADS:
-        heads = fields.count_or("num_key_value_heads", query_heads, most=HEADS, least=1)
+        heads = fields.count_or(name, query_heads, most=HEADS, least=1)
     else:
-        heads = fields.count("num_key_value_heads", most=HEADS)
+        heads = fields.count(name, most=HEADS)
+        if name in fields.assumed and name in fields.names():
+            raise Refused(Fault(fields.at(name), f"{name} is null, and {fields.owner} has a number of its own for it"))
     if query_heads % heads:
         detail = f"{query_heads} query heads can't be shared out among {heads} KV heads"
         raise Refused(Fault(fields.at("num_key_value_heads"), detail))

@@ -63,7 +63,7 @@ def _sparse_delta_net_hybrid(fields: Fields, shape: Shape) -> Sequence[Mixer]:
         if isinstance(mixer.caches[0], FullAttention):
             mixers[layer] = Mixer((*mixer.caches, keys, ring), mixer.weights)
     for layer in numbered(fields, shape, "ple_layer_ids", from_one=True):
-        taps = (fields.count("ple_conv_kernel_size", most=64) - 1) * fields.count("ngram_size", most=64)
+        taps = (fields.count("ple_conv_kernel_size", most=64, least=2) - 1) * fields.count("ngram_size", most=64)
         channels = fields.count("hc_count", most=64) * shape.hidden
         history = ShortConvolution(layers=1, channels=channels, conv_kernel=taps + 1, replicated=True)
         mixers[layer] = Mixer((*mixers[layer].caches, history), mixers[layer].weights)
@@ -102,7 +102,7 @@ def _lfm2_dense(fields: Fields, shape: Shape) -> Sequence[Tally]:
     return [tally(dense=3 * shape.hidden * width)] * shape.layers
 
 
-def _qwen(config_class: str, feed_forwards: FeedForwards, *, dtype: str | None) -> Family:
+def _qwen(config_class: str, feed_forwards: FeedForwards, *, kv_heads: int, dtype: str | None) -> Family:
     return Family(
         config_class=config_class,
         mixers=_delta_net_hybrid(dtype=dtype),
@@ -116,12 +116,12 @@ def _qwen(config_class: str, feed_forwards: FeedForwards, *, dtype: str | None) 
             "intermediate_size",
             "mlp_only_layers",
         },
-        defaults={"head_dim": 256},
+        defaults={"head_dim": 256, "num_key_value_heads": kv_heads},
     )
 
 
-_QWEN3_5 = _qwen("Qwen3_5TextConfig", dense(bias=False), dtype="fp32")
-_QWEN3_5_MOE = _qwen("Qwen3_5MoeTextConfig", Experts(shared_gate=True), dtype="fp32")
+_QWEN3_5 = _qwen("Qwen3_5TextConfig", dense(bias=False), kv_heads=4, dtype="fp32")
+_QWEN3_5_MOE = _qwen("Qwen3_5MoeTextConfig", Experts(shared_gate=True), kv_heads=2, dtype="fp32")
 _LFM2 = Family(
     config_class="Lfm2Config",
     mixers=_lfm2,
@@ -137,7 +137,7 @@ _LFM2 = Family(
         "block_ffn_dim_multiplier",
         "block_norm_eps",
     },
-    defaults={"conv_L_cache": 3},
+    defaults={"conv_L_cache": 3, "num_key_value_heads": 8},
 )
 
 
@@ -152,7 +152,7 @@ _MINIMAX = Family(
 )
 
 HYBRID: Mapping[str, Family] = {
-    "qwen3_next": _qwen("Qwen3NextConfig", Experts(shared_gate=True), dtype=None),
+    "qwen3_next": _qwen("Qwen3NextConfig", Experts(shared_gate=True), kv_heads=2, dtype=None),
     "qwen3_5_text": _QWEN3_5,
     "qwen3_5_moe_text": _QWEN3_5_MOE,
     "qwen4_exp_text": Family(
@@ -160,6 +160,7 @@ HYBRID: Mapping[str, Family] = {
         mixers=_sparse_delta_net_hybrid,
         feed_forwards=nothing,
         counted=False,
+        defaults={"num_key_value_heads": 2},
         harmless=ROUTING
         | {"num_experts", "moe_intermediate_size", "shared_expert_intermediate_size", "hc_lowrank", "ple_embed_dim"}
         | {"heads_per_ngram", "ngram_vocab_size_base", "make_ngram_vocab_size_divisible_by", "split_ngram_parts"}

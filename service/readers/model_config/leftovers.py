@@ -13,6 +13,8 @@ _HARMLESS = frozenset(
         "architectures",
         "attn_implementation",
         "attention_dropout",
+        "attention_probs_dropout_prob",
+        "attn_dropout",
         "auto_map",
         "activation_function",
         "bad_words_ids",
@@ -97,35 +99,57 @@ _HARMLESS = frozenset(
         "padding_side",
         "attn_logit_softcapping",
         "final_logit_softcapping",
+        "layer_norm_eps",
+        "layer_norm_epsilon",
+        "layernorm_epsilon",
         "original_max_position_embeddings",
     ]
 )
-_OF_MEMORY = re.compile("cache|kv|window|heads?_|layers|state|latent|rank|memory|shared?_|compress|chunk")
+_OF_MEMORY = re.compile(
+    "cache|kv|window|head|layer|state|latent|rank|memor|token|attn|attention|share|compress|chunk|slot|sink|recurrent"
+)
 """Words that may concern the cache: no pattern makes a name that has one harmless."""
+_OF_A_TOKEN = re.compile(r"([a-z0-9_]+)_token_(?:id|ids|id_list|index)")
+"""Numbers of single tokens of the vocabulary."""
 _HARMLESS_WORDS = re.compile(
-    r"""(_token_(id|ids|index)|_token_id_list|(^|_)dropout|_dropout_prob|_version|_eps|_epsilon|_coef|_loss_weight)$
-      |^(rope|rotary)_(theta|base|dim|percent|pct|emb_base|local_base_freq|interleave|interleaved|type|scaling_factor)$
-      |^(initializer_range|init_std|layer_norm_eps|mup_|router_aux_loss|router_z_loss|activation_situ_)""",
+    r"""([a-z0-9_]+_)?dropout(_prob)?
+      |([a-z0-9_]+_)?(eps|epsilon|version)
+      |([a-z0-9_]+_)?(loss_coef|loss_weight)
+      |(rope|rotary)_(theta|base|dim|percent|pct|emb_base|local_base_freq|interleave|interleaved|type|scaling_factor)
+      |initializer_range|init_std|mup_(base_width|width_multiplier|embedding_multiplier)|activation_situ_(linear_)?beta""",
     re.VERBOSE,
 )
-TOWERS = re.compile(
-    r"^(vision|audio|video|image|speech|visual|vit|talker|token2wav|code2wav|projector|sound)_?(config|encoder_config|tower_config)?$"
+_TOWERS = re.compile(
+    r"(vision|audio|video|image|speech|visual|vit|talker|token2wav|code2wav|projector|sound)_?(config|encoder_config|tower_config)?"
 )
-"""Nested configurations of what isn't the text decoder."""
+
+
+def is_tower(name: str) -> bool:
+    """Whether it is the nested configuration of what isn't the text decoder."""
+    return _TOWERS.fullmatch(name) is not None
 
 
 def unknown_in(fields: Fields, harmless: frozenset[str]) -> tuple[str, ...]:
-    """Names that no one read and that aren't known to be harmless. What is null, false or empty is switched off."""
+    """Names that no one read and that aren't known to be harmless, in alphabetical order.
+
+    What is null, false or empty is switched off.
+    """
     return tuple(
         name
-        for name in fields.names()
+        for name in sorted(fields.names())
         if name not in fields.read
         and name not in harmless
         and name not in _HARMLESS
-        and not (_HARMLESS_WORDS.search(name) and not _OF_MEMORY.search(name))
-        and not TOWERS.match(name)
+        and not _by_pattern(name)
+        and not is_tower(name)
         and not _switched_off(fields, name)
     )
+
+
+def _by_pattern(name: str) -> bool:
+    if of_a_token := _OF_A_TOKEN.fullmatch(name):
+        return not _OF_MEMORY.search(of_a_token[1])
+    return _HARMLESS_WORDS.fullmatch(name) is not None and not _OF_MEMORY.search(name)
 
 
 def _switched_off(fields: Fields, name: str) -> bool:

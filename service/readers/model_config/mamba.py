@@ -108,6 +108,7 @@ def _nemotron_drafts(fields: Fields, shape: Shape, mixers: Sequence[Mixer], forw
 
 _NEMOTRON = Family(
     config_class="NemotronHConfig",
+    defaults={"num_key_value_heads": 8},
     mixers=_nemotron,
     feed_forwards=_nemotron_feed_forwards,
     layers=_block_count,
@@ -177,7 +178,7 @@ MAMBA: Mapping[str, Family] = {
     "nemotron_h_puzzle": msgspec.structs.replace(
         _NEMOTRON,
         config_class="NemotronHPuzzleConfig",
-        defaults={"mamba_ssm_cache_dtype": "float32"},
+        defaults={"mamba_ssm_cache_dtype": "float32", "num_key_value_heads": 8},
         feed_forwards=nothing,  # blocks have experts of widths of their own
         counted=False,
         harmless=_NEMOTRON.harmless
@@ -198,6 +199,7 @@ MAMBA: Mapping[str, Family] = {
         config_class="FalconH1Config",
         mixers=_side_by_side,
         feed_forwards=dense(),
+        defaults={"num_key_value_heads": 8},
         harmless=frozenset({"mamba_d_ssm", "mamba_expand", "mamba_chunk_size", "mamba_use_mlp", "mamba_proj_bias"})
         | {"mamba_norm_before_gate", "attention_in_multiplier", "attention_out_multiplier", "embedding_multiplier"}
         | {"key_multiplier", "lm_head_multiplier", "mlp_multipliers", "ssm_in_multiplier", "ssm_multipliers"}

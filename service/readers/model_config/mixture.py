@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import msgspec
+
 from service.readers.model_config.decoder import Family
 from service.readers.model_config.feed_forward import Experts, nothing
 from service.readers.model_config.heads import grouped_query, joined_drafts, like_full_layers
@@ -54,6 +56,7 @@ _QWEN3_MOE = Family(
     config_class="Qwen3MoeConfig",
     mixers=grouped_query(late_windows, qk_norm=True),
     feed_forwards=Experts(),
+    defaults={"num_key_value_heads": 4},
     harmless=ROUTING | {"max_window_layers", "qkv_bias", "use_qk_norm"},
 )
 _STEP = Family(
@@ -81,11 +84,12 @@ MIXTURE_FAMILIES: Mapping[str, Family] = {
         mixers=grouped_query(all_windows),
         feed_forwards=Experts(),
         norm_width=2,
+        defaults={"num_key_value_heads": 8},
         harmless=ROUTING,
         extras=lambda fields, shape: tally(small=shape.vocabulary if fields.flag("lm_head_bias") else 0),
     ),
     "qwen3_moe": _QWEN3_MOE,
-    "qwen3_vl_moe_text": _QWEN3_MOE,
+    "qwen3_vl_moe_text": msgspec.structs.replace(_QWEN3_MOE, config_class="Qwen3VLMoeTextConfig", defaults={}),
     "qwen2_moe": Family(
         config_class="Qwen2MoeConfig",
         mixers=grouped_query(late_windows, bias=True, out_bias=False),
@@ -103,7 +107,7 @@ MIXTURE_FAMILIES: Mapping[str, Family] = {
         config_class="Glm4MoeConfig",
         mixers=grouped_query(out_bias=False, qk_norm="use_qk_norm"),
         feed_forwards=Experts(router_bias=True),
-        defaults={"use_qk_norm": False},
+        defaults={"use_qk_norm": False, "num_key_value_heads": 8},
         drafts=joined_drafts,
         harmless=ROUTING,
     ),
@@ -111,7 +115,7 @@ MIXTURE_FAMILIES: Mapping[str, Family] = {
         config_class="GptOssConfig",
         mixers=grouped_query(every(2), sinks=True),
         feed_forwards=Experts(router_bias=True, expert_bias=True),
-        defaults={"attention_bias": True, "sliding_window": 128, "head_dim": 64},
+        defaults={"attention_bias": True, "sliding_window": 128, "head_dim": 64, "num_key_value_heads": 8},
         harmless=ROUTING | {"initial_context_length", "swiglu_limit", "experts_per_token"},
         experts_only=True,
     ),
@@ -119,6 +123,7 @@ MIXTURE_FAMILIES: Mapping[str, Family] = {
         config_class="MiniMaxM2Config",
         mixers=all_attention,
         feed_forwards=Experts(router_bias=True),
+        defaults={"num_key_value_heads": 8},
         harmless=ROUTING
         | {"qk_norm_type", "use_routing_bias", "shared_intermediate_size"}
         | {"use_mtp", "num_mtp_modules", "mtp_transformer_layers"},
@@ -138,13 +143,14 @@ MIXTURE_FAMILIES: Mapping[str, Family] = {
         mixers=grouped_query(bias=False, qk_norm=True),
         feed_forwards=Experts(router_bias=True),
         drafts=joined_drafts,
+        defaults={"num_key_value_heads": 8},
         harmless=ROUTING,
     ),
     "llama4_text": Family(
         config_class="Llama4TextConfig",
         mixers=grouped_query(without_rotation),
         feed_forwards=Experts(own_shared=1),
-        defaults={"attention_chunk_size": 8_192, "head_dim": 128},
+        defaults={"attention_chunk_size": 8_192, "head_dim": 128, "num_key_value_heads": 8},
         harmless=ROUTING
         | {"use_qk_norm", "for_llm_compressor", "attn_temperature_tuning", "attn_scale", "floor_scale"}
         | {"no_rope_layer_interval", "moe_layers"},
@@ -186,6 +192,7 @@ MIXTURE_FAMILIES: Mapping[str, Family] = {
         mixers=grouped_query(every(4), bias=False),
         feed_forwards=nothing,
         counted=False,
+        defaults={"num_key_value_heads": 16},
         harmless=ROUTING | {"num_local_experts", "moe_intermediate_size", "moe_hidden_size", "intermediate_size"},
     ),
     "ernie4_5_moe": Family(
@@ -193,6 +200,7 @@ MIXTURE_FAMILIES: Mapping[str, Family] = {
         mixers=grouped_query(bias="use_bias"),
         feed_forwards=Experts(router_bias=True),
         tied=True,
+        defaults={"num_key_value_heads": 4},
         harmless=ROUTING
         | {"moe_layer_interval", "moe_layer_end_index", "moe_capacity", "moe_gate", "moe_use_aux_free", "moe_norm_min"}
         | {"weight_share_add_bias", "compression_ratio", "num_nextn_predict_layers", "router_aux_loss_coef"},

@@ -21,7 +21,7 @@ _ATTENTION: frozenset[Role] = frozenset({"attention", "keys and values", "latent
 _FEED_FORWARD: frozenset[Role] = frozenset({"dense", "shared experts", "experts"})
 _ALL: frozenset[Role] = _ATTENTION | _FEED_FORWARD | {"state"}
 _LAYER = re.compile(r"layers\.([0-9]{1,4})(?![0-9])")
-_MOST_ENTRIES = 100_000
+_MOST_ENTRIES, _MOST_GROUPS = 100_000, 64
 _GROUP_SMALL = 64
 """INT4 groups of up to so many numbers count as groups of 32: the larger figure."""
 
@@ -127,10 +127,15 @@ def _modelopt(section: Fields) -> ElementDtype:
 def _compressed_tensors(section: Fields) -> ElementDtype:
     """The format of the first group. Groups of several formats would need the layers that each is for."""
     groups = section.section("config_groups")
-    if groups is None or not groups.names():
-        raise Refused(Fault(section.at("config_groups"), "config_groups is missing: it says what weights are kept in"))
+    if groups is None or not 0 < len(groups.names()) <= _MOST_GROUPS:
+        raise Refused(
+            Fault(
+                section.at("config_groups"),
+                f"config_groups has to have 1 to {_MOST_GROUPS} groups: they say what weights are kept in",
+            )
+        )
     formats: set[ElementDtype] = set()
-    for name in groups.names()[:64]:
+    for name in groups.names():
         group = groups.section(name)
         weights = group.section("weights") if group is not None else None
         if group is None or weights is None:

@@ -7,24 +7,19 @@ import msgspec
 from service.capacity.cache import CacheKind
 from service.capacity.cache.footprint import Ring, State, Storage
 from service.capacity.figures import Confidence, Figure
-from service.capacity.model import Model, WeightPart
+from service.capacity.model import Model
 from service.errors import Fault, Refused
 from service.readers.model_config.architecture import architecture_of, family_of, refuse_unknown, text_values
 from service.readers.model_config.context_length import longest_context
 from service.readers.model_config.decoder import Drafts, Family, Shape, caches_of, total
 from service.readers.model_config.fields import HEADS, LAYERS, Fields
-from service.readers.model_config.leftovers import TOWERS
+from service.readers.model_config.leftovers import is_tower
 from service.readers.model_config.lora import lora_widths
-from service.readers.model_config.quantisation import (
-    MODEL_DTYPES,
-    Quantisation,
-    kv_cache_scheme,
-    read_quantisation,
-)
+from service.readers.model_config.quantisation import MODEL_DTYPES, kv_cache_scheme, read_quantisation
+from service.readers.model_config.sizes import MOST_PARAMETERS, parameters_figure, weights_figure
 from service.readers.model_config.tally import tally
-from service.readers.model_config.weights import Counted, as_checkpoint, parts_of, whole, with_remainder
+from service.readers.model_config.weights import Counted
 
-_MOST_PARAMETERS = 10**14
 _MOST_BYTES = 10**15
 _MOST_BYTES_PER_TOKEN, _MOST_BYTES_OF_STATE = 2**28, 2**38
 """Past what any model keeps, and small enough for whole numbers of 64 bits."""
@@ -43,12 +38,13 @@ def read_model(
         NotPlannedYet: the architecture is known, and a part of it isn't planned.
     """
     for name, given, most in (
-        ("parameters", parameters, _MOST_PARAMETERS),
+        ("parameters", parameters, MOST_PARAMETERS),
         ("weight_bytes", weight_bytes, _MOST_BYTES),
     ):
         if given is not None and not 0 < given <= most:
             raise Refused(Fault("", f"{name} has to lie between 1 and {most:,}"))
-    outer, values, pointer = text_values(config)
+    around, values, pointer = text_values(config)
+    outer = around[0]
     family, model_type = family_of(outer, values, pointer)
     fields = Fields(values, pointer, family.defaults, family.config_class)
     fields.raw("architectures")
@@ -70,7 +66,7 @@ def read_model(
         experts_only=family.experts_only,
     )
     scheme = kv_cache_scheme(section)
-    refuse_unknown(fields, outer, family, model_type)
+    refuse_unknown(fields, around, family, model_type)
     norm = shape.hidden * family.norm_width
     counted = Counted(
         layers=[
@@ -87,17 +83,23 @@ def read_model(
     lora = lora_widths(fields, shape, mixers, feed_forwards)
     given = parameters is not None or weight_bytes is not None
     notes = _notes(drafts, outer, counted=family.counted, given=given)
-    towers = any(TOWERS.match(name) for name in outer.names())
+    towers = any(is_tower(name) for name in outer.names())
     assumed, confidence = _provenance(fields)
     stated = "config.json"
     return Model(
         architecture=architecture_of(outer, model_type),
-        dtype=Figure(dtype, "dtype of the config.json", "high") if dtype else None,
-        hidden_size=Figure(shape.hidden, "hidden_size of the config.json", "high"),
+        dtype=Figure(dtype, f"{_holder_of_dtype(fields, outer).called('dtype')} of the config.json", "high")
+        if dtype
+        else None,
+        hidden_size=_figure(fields, "hidden_size", shape.hidden),
         vocab_size=_figure(fields, "vocab_size", shape.vocabulary),
         query_heads=_figure(fields, "num_attention_heads", shape.query_heads),
         max_position_embeddings=Figure(shape.context, *context_source),
-        layers=Figure(shape.layers, "the layers of the config.json", "high"),
+        layers=(
+            Figure(shape.layers, "the layers of the config.json", "high")
+            if family.layers
+            else _figure(fields, "num_hidden_layers", shape.layers)
+        ),
         caches=Figure(caches, f"layers, heads and widths of the {stated}{assumed}", confidence),
         draft_caches=(
             Figure(drafts.caches, f"draft layers of the {stated}", "medium")
@@ -105,9 +107,11 @@ def read_model(
             else None
         ),
         kv_cache_scheme=Figure(scheme[0], f"{scheme[1]} of the {stated}", "high") if scheme else None,
-        parameters=_parameters(counted, family, parameters, assumed, confidence),
+        parameters=parameters_figure(counted, family, parameters, assumed, confidence),
         lora=None if lora is None else Figure(lora, f"widths of the projections in the {stated}", "medium"),
-        weights=_weights(counted, family, formats, parameters, weight_bytes, towers=towers, complete=notes is None),
+        weights=weights_figure(
+            counted, family, formats, parameters, weight_bytes, towers=towers, complete=notes is None
+        ),
         notes=notes,
     )
 
@@ -142,7 +146,7 @@ def _notes(drafts: Drafts | None, outer: Fields, *, counted: bool, given: bool) 
         return None
     if not counted:
         return "The parameters of this architecture can't be counted: give their total or the size of the files."
-    names = sorted(name for name in outer.names() if TOWERS.match(name) and outer.has(name))
+    names = sorted(name for name in outer.names() if is_tower(name) and outer.has(name))
     lacking = [f"what {name} describes" for name in names]
     if drafts is not None and drafts.caches and drafts.weights is None:
         lacking.append("the draft layers")
@@ -158,21 +162,24 @@ def _tied(fields: Fields, outer: Fields, family: Family) -> bool:
 
 def _dtype(fields: Fields, outer: Fields) -> str | None:
     """The dtype that the configuration names."""
-    name = fields.text("dtype") or outer.text("dtype")
-    name = name.removeprefix("torch.") if name else None
-    if name is not None and name not in MODEL_DTYPES:
-        pointer = fields.at("dtype") if fields.has("dtype") else outer.at("dtype")
-        raise Refused(
-            Fault(pointer, f"'{name[:40]}' isn't a dtype that models are served in: {', '.join(MODEL_DTYPES)}")
-        )
-    return name
+    holder = _holder_of_dtype(fields, outer)
+    name = (holder.text("dtype") or "").removeprefix("torch.")
+    if name and name not in MODEL_DTYPES:
+        detail = f"'{name[:40]}' isn't a dtype that models are served in: {', '.join(MODEL_DTYPES)}"
+        raise Refused(Fault(holder.at("dtype"), detail))
+    return name or None
+
+
+def _holder_of_dtype(fields: Fields, outer: Fields) -> Fields:
+    """The object that names the dtype: the text decoder's, else the outermost."""
+    return fields if fields.text("dtype") else outer
 
 
 def _refuse_unreal(caches: tuple[CacheKind, ...], fields: Fields) -> None:
-    if not caches:
-        raise Refused(Fault(fields.at("num_hidden_layers"), "no layer of this model keeps a cache"))
     storage = Storage(dtype="bf16", model_dtype="bf16")
     kept = [footprint for cache in caches for footprint in cache.footprints(storage)]
+    if not any(one.record_bytes for one in kept):
+        raise Refused(Fault(fields.at("num_hidden_layers"), "no layer of this model keeps a cache"))
     for per_token, most in ((True, _MOST_BYTES_PER_TOKEN), (False, _MOST_BYTES_OF_STATE)):
         if sum(one.record_bytes * one.layers for one in kept if isinstance(one.span, State | Ring) != per_token) > most:
             detail = f"the caches would take more than {most:,} bytes per {'token' if per_token else 'request'}"
@@ -182,7 +189,7 @@ def _refuse_unreal(caches: tuple[CacheKind, ...], fields: Fields) -> None:
 def _figure(fields: Fields, name: str, value: int) -> Figure[int]:
     if name in fields.assumed:
         return Figure(value, f"class default of {fields.owner}", "medium")
-    return Figure(value, f"{name} of the config.json", "high")
+    return Figure(value, f"{fields.called(name)} of the config.json", "high")
 
 
 def _provenance(fields: Fields) -> tuple[str, Confidence]:
@@ -191,49 +198,3 @@ def _provenance(fields: Fields) -> tuple[str, Confidence]:
         return "", "high"
     listed = ", ".join(f"{name} {value}" for name, value in sorted(fields.assumed.items()))
     return f"; class defaults of {fields.owner}: {listed}", "medium"
-
-
-def _parameters(
-    counted: Counted, family: Family, given: int | None, assumed: str, confidence: Confidence
-) -> Figure[int] | None:
-    if not family.counted:
-        return (
-            Figure(
-                given, "given by the caller: what this architecture's towers and draft layers hold included", "medium"
-            )
-            if given
-            else None
-        )
-    if counted.text > _MOST_PARAMETERS:
-        raise Refused(Fault("", f"these shapes come to more than {_MOST_PARAMETERS:,} parameters"))
-    return Figure(counted.text, f"counted from the shapes in the config.json{assumed}", confidence)
-
-
-def _weights(
-    counted: Counted,
-    family: Family,
-    formats: Quantisation,
-    parameters: int | None,
-    weight_bytes: int | None,
-    *,
-    towers: bool,
-    complete: bool,
-) -> Figure[tuple[WeightPart, ...]] | None:
-    method = f", quantised by {formats.method}" if formats.method else ""
-    if not family.counted:
-        dtype = formats.quantised or formats.plain
-        if weight_bytes is not None:
-            part = whole(parameters or weight_bytes, dtype, weight_bytes)
-            return Figure((part,), "size of the checkpoint's files, given by the caller", "high")
-        if parameters is not None:
-            return Figure((whole(parameters, dtype, None),), f"parameters given by the caller{method}", "medium")
-        return None
-    parts = with_remainder(parts_of(counted, formats), counted, parameters, formats, towers=towers)
-    if weight_bytes is not None:
-        apart = sum(part.loaded_bytes("auto") for part in parts if part.needed != "always")
-        less = f", less {apart:,} B of towers and draft layers, which are parts of their own" if apart else ""
-        source = f"{weight_bytes:,} B of the checkpoint's files, given by the caller{less}"
-        return Figure(as_checkpoint(parts, weight_bytes), source, "high")
-    if not complete:
-        return Figure(parts, f"parameters counted from the shapes{method}; not all of the checkpoint's are", "low")
-    return Figure(parts, f"parameters counted from the shapes{method}", "high" if not formats.method else "medium")

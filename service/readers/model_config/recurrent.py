@@ -128,7 +128,7 @@ def state_space(fields: Fields, shape: Shape, *, dtype: str | None, normed: bool
 
 def short_conv(fields: Fields, shape: Shape) -> Mixer:
     """The short convolution of LFM2, as wide as the hidden size."""
-    kernel = fields.count("conv_L_cache", most=_KERNEL)
+    kernel = fields.count("conv_L_cache", most=_KERNEL, least=2)  # of one tap it would keep nothing
     weights = short_convolution(shape.hidden, kernel)
     if fields.flag("conv_bias"):
         weights.update({("norms and routers", 1): 5 * shape.hidden})

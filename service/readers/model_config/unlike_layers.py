@@ -126,7 +126,11 @@ def nas(fields: Fields, shape: Shape) -> Sequence[Mixer]:
                     "windows, sinks and sparsity of single blocks aren't known here",
                 )
             )
-        heads = shape.query_heads // attends.count("n_heads_in_group", most=shape.query_heads)
+        sharing = attends.count("n_heads_in_group", most=shape.query_heads)
+        if shape.query_heads % sharing:
+            detail = f"{shape.query_heads} query heads can't be shared out in groups of {sharing}"
+            raise Refused(Fault(attends.at("n_heads_in_group"), detail))
+        heads = shape.query_heads // sharing
         weights = attention(shape.hidden, heads=shape.query_heads, kv_heads=heads, key_dim=dim, value_dim=dim)
         mixers.append(Mixer((FullAttention(layers=1, kv_heads=heads, key_dim=dim, value_dim=dim),), weights))
     return mixers

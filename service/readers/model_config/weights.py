@@ -19,7 +19,8 @@ _SMALL_DEFICIT = 1_000_000
 _OUTSIDE_LAYERS = -1
 _NAMES: Mapping[str, str] = {"keys and values": "key and value projections", "dense": "dense feed-forward"}
 """Groups whose parts are called otherwise."""
-OUTSIDE = "rest (towers, draft layers, scales)"
+TOWERS, OUTSIDE = "towers and scales", "rest (towers, draft layers, scales)"
+"""What a total has beyond the parts that were counted: where only towers are left, and where nobody can tell."""
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +79,10 @@ def parts_of(counted: Counted, formats: Quantisation) -> tuple[WeightPart, ...]:
 def _layer_parts(
     by_part: Mapping[tuple[Role, int, ElementDtype], Counter[int]], counted: Counted, *, plain: bool
 ) -> tuple[WeightPart, ...]:
-    """Sharded groups of one format in the same layers become one part; others say what tells them apart."""
+    """Sharded groups of one format that are in every layer become one part; others say what tells them apart.
+
+    A group is cut by shards and format, so each part has one set of layers, which pipeline parallel places it in.
+    """
     everywhere = frozenset(range(len(counted.layers)))
     formats = {dtype for role, _, dtype in by_part if role in _SHARDED}
     together: dict[tuple[str, int, ElementDtype, frozenset[int]], int] = {}
@@ -95,8 +99,6 @@ def _layer_parts(
             said += f" of {shards} heads"
         if len({d for s, d in alike if s == shards}) > 1:
             said += f" in {dtype}"
-        if alike.count((shards, dtype)) > 1:
-            said += f" of layers {min(layers)} to {max(layers)}"
         fixed = not plain and name in ("norms and routers", "per-layer embeddings")
         parts.append(
             WeightPart(
@@ -146,7 +148,8 @@ def with_remainder(
     """Add what the caller's total has beyond what was counted, under a name that doesn't claim to know more.
 
     Raises:
-        Refused: the total is smaller than the text decoder, and not because two 4-bit numbers were counted as one.
+        Refused: the total is smaller than the text decoder, and not because two 4-bit numbers were counted as one; or
+            it is more than twice as large, which no tower or draft explains.
     """
     if total is None:
         return parts
@@ -154,6 +157,12 @@ def with_remainder(
     packed = formats.quantised is not None and BITS[formats.quantised] < 8  # noqa: PLR2004
     if over < 0 and not packed and -over * _SMALL_DEFICIT > counted.text:
         detail = f"{total:,} parameters were given, and the text decoder alone has {counted.text:,}"
+        raise Refused(Fault("", detail))
+    if over > counted.text:
+        detail = (
+            f"{total:,} parameters were given, {over:,} more than the text decoder has:"
+            f" that is more than its own {counted.text:,}"
+        )
         raise Refused(Fault("", detail))
     drafted = sum(part.parameters for part in parts if part.needed == "drafting")
     if drafted > over and not packed:  # declared, and not in these files
@@ -163,7 +172,7 @@ def with_remainder(
         return parts
     sure = towers and (counted.drafts is None or drafted > 0)
     part = WeightPart(
-        name="towers and scales" if sure else OUTSIDE,
+        name=TOWERS if sure else OUTSIDE,
         parameters=rest,
         dtype=formats.plain,
         follows_weight_dtype=False,
