@@ -241,11 +241,13 @@ def test_40_a_stage_needs_the_cache_of_its_own_layers(client: httpx.Client) -> N
         "pipeline_layers": [16, 32],
         "kv_cache_memory_bytes": int(3.18 * GIB),
     }
-    found = ask(client, {"config": llama(48, 4, 262_144)}, kv_cache_dtype="fp8", **levers)
-    assert found["kv_cache"]["bytes_per_token"] == 32 * 4 * 256
-    assert found["ladder"][6]["bytes"] == 262_144 * 32_768
-    # 3.18 GiB // (16 x 32,768 B) blocks of 16.
-    assert found["inverse"]["max_model_len"] == int(3.18 * GIB) // (16 * 32_768) * 16
+    model = {"config": llama(48, 4, 262_144)}
+    whole = ask(client, model, max_model_len=262_144, kv_cache_memory_bytes=int(3.18 * GIB))
+    assert (whole["kv_cache"]["bytes_per_token"], whole["ladder"][6]["shown"]) == (98_304, "24.00 GiB")
+    found = ask(client, model, **levers)
+    assert (found["kv_cache"]["bytes_per_token"], found["ladder"][6]["shown"]) == (65_536, "16.00 GiB")
+    # 3.18 GiB // (16 x 65,536 B) = 3,256 blocks of 16.
+    assert found["inverse"]["max_model_len"] == 52_096
 
 
 @pytest.mark.parametrize("ranks", [3, 5, 6])
