@@ -71,6 +71,7 @@ def test_a_known_architecture_with_an_unknown_field_is_refused(extra: Mapping[st
     (fault,) = faults({**LLAMA, **extra})
     assert fault.pointer == f"/{next(iter(extra))}"
     assert "isn't known for llama, and may concern the cache" in fault.detail
+    assert "understood were num_hidden_layers 32, num_attention_heads 32, num_key_value_heads 8" in fault.detail
 
 
 def test_an_unknown_field_beside_the_text_decoder_is_refused_as_well() -> None:

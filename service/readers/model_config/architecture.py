@@ -69,8 +69,8 @@ def family_of(outer: Fields, values: Mapping[str, object], pointer: str) -> tupl
     raise Refused(*_not_understood(inner, pointer, stated or architecture))
 
 
-def _not_understood(inner: Fields, pointer: str, name: str) -> tuple[Fault, ...]:
-    """One fault for the architecture with what was found, and one for each field that nobody knows."""
+def _understood(inner: Fields) -> str:
+    """The shapes that were found, for people who are told what wasn't."""
     understood = []
     for field in (
         "num_hidden_layers",
@@ -83,7 +83,12 @@ def _not_understood(inner: Fields, pointer: str, name: str) -> tuple[Fault, ...]
         value = inner.raw(field)
         if isinstance(value, int) and not isinstance(value, bool) and 0 < value < TOKENS:
             understood.append(f"{field} {value:,}")
-    found = f"understood were {', '.join(understood)}" if understood else "nothing of it was understood"
+    return f"understood were {', '.join(understood)}" if understood else "nothing of it was understood"
+
+
+def _not_understood(inner: Fields, pointer: str, name: str) -> tuple[Fault, ...]:
+    """One fault for the architecture with what was found, and one for each field that nobody knows."""
+    found = _understood(inner)
     for field in (
         "max_position_embeddings",
         "intermediate_size",
@@ -140,4 +145,5 @@ def refuse_unknown(fields: Fields, around: Sequence[Fields], family: Family, mod
         for name in unknown_in(place, harmless)
     ]
     if unknown:
-        raise Refused(*unknown[:_MOST_UNKNOWN])
+        found = _understood(fields)
+        raise Refused(*(Fault(one.pointer, f"{one.detail}; {found}") for one in unknown[:_MOST_UNKNOWN]))
