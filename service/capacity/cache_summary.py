@@ -40,7 +40,7 @@ def printed_tokens(pool: Pool, meaning: str, window: int) -> int:
 
 def _group(group: Group, blocks: int, pool: Pool) -> CacheGroup:
     return CacheGroup(
-        kinds=tuple(dict.fromkeys(pages.kind for pages in group.pages)),
+        kinds=group.kinds,
         layers=len({layer for pages in group.pages for layer in pages.at if layer in pool.stage}),
         block_size=None if isinstance(group.span, State | Ring) else group.block,
         blocks_per_window=blocks,

@@ -5,7 +5,7 @@ from math import ceil
 from service.capacity.answer import Assumed, Caveat
 from service.capacity.cache import KeysAndValues
 from service.capacity.cache.footprint import Chunk, Ring, State, Window
-from service.capacity.deployment import Deployment, default_batched_tokens, default_block_size
+from service.capacity.deployment import Deployment, default_batched_tokens, default_block_size_of
 from service.capacity.lengths import Mean, Rows, Total
 from service.capacity.question import Question
 from service.capacity.units import exact
@@ -132,7 +132,7 @@ def assumed_of(question: Question, deployment: Deployment) -> tuple[Assumed, ...
     for name, default in (
         ("gpu_memory_utilization", engine.spec.gpu_memory_utilization),
         ("reserve_bytes", engine.spec.reserve_bytes),
-        ("block_size", default_block_size(engine.spec, question.gpu.spec, model.spec.caches.value)),
+        ("block_size", default_block_size_of(question)),
     ):
         unused = name == "gpu_memory_utilization" and levers.kv_cache_memory_bytes is not None
         if default is not None and getattr(levers, name) == default.value and not unused:

@@ -13,7 +13,6 @@ from service.capacity.engine import Engine
 from service.capacity.errors import Fault, UnsupportedCombination
 from service.capacity.figures import Figure
 from service.capacity.gpu import Gpu
-from service.capacity.layout import layer_numbers
 from service.capacity.placement import Stage, check_placement, stages
 from service.capacity.pool import Pool, footprints_of, layout_of, pool_of
 from service.capacity.question import Levers, Question
@@ -138,6 +137,11 @@ def default_block_size(engine: Engine, gpu: Gpu, caches: tuple[CacheKind, ...]) 
     return usual
 
 
+def default_block_size_of(question: Question) -> Figure[int]:
+    """The default of a question, whose draft has no say in it."""
+    return default_block_size(question.engine.spec, question.gpu.spec, question.model.spec.caches.value)
+
+
 def default_batched_tokens(engine: Engine, gpu: Gpu) -> Figure[int] | None:
     """Tokens of one step where nobody asked; null where the engine has no rule or the card's memory isn't known."""
     rules, memory = engine.block_rules, gpu.reported_memory
@@ -186,13 +190,10 @@ def _footprints(question: Question, caches: tuple[CacheKind, ...], storage: Stor
     for cache in caches:
         for narrow, wide in zip(cache.footprints(storage), cache.footprints(plain), strict=True):
             windowed = "sliding_window" in skipped and isinstance(narrow.span, Window)
-            kept = {n for n in layer_numbers(narrow) if windowed or n in skipped} if _is_quantised(cache) else set()
-            found += [*_only(narrow, set(layer_numbers(narrow)) - kept), *_only(wide, kept)]
+            is_quantised = cache.formats is not None
+            kept = {layer for layer in narrow.numbers if is_quantised and (windowed or layer in skipped)}
+            found += [*_only(narrow, set(narrow.numbers) - kept), *_only(wide, kept)]
     return tuple(found)
-
-
-def _is_quantised(cache: CacheKind) -> bool:
-    return cache.formats is not None
 
 
 def _only(footprint: Footprint, layers: set[int]) -> tuple[Footprint, ...]:

@@ -1,10 +1,9 @@
 """The inverse: which window, or which share of the memory, makes a question fit that doesn't."""
 
-from fractions import Fraction
-
 from service.capacity.answer import Inverse
 from service.capacity.deployment import Deployment
 from service.capacity.errors import Refused
+from service.capacity.lengths import Held
 from service.capacity.pool import Pool
 from service.capacity.pool_lengths import held_in
 from service.capacity.question import Question
@@ -13,10 +12,10 @@ from service.capacity.units import ceil_div, exact
 _DIGITS = 10**9
 
 
-def inverse_of(question: Question, deployment: Deployment, *, paged: bool) -> Inverse:
+def inverse_of(question: Question, deployment: Deployment, held: tuple[Held, ...] | None) -> Inverse:
     """Solve for one lever at a time, all others as asked.
 
-    `paged` says that the target counts users who hold what the workload's requests hold on average.
+    `held` says what a user holds on each rank where a target counts with the workload's mean; null: a full window.
     """
     levers, targets = question.levers, question.targets
     per_pool = ceil_div(1 if targets is None else targets.users, levers.data_parallel)
@@ -24,8 +23,8 @@ def inverse_of(question: Question, deployment: Deployment, *, paged: bool) -> In
         return Inverse(max_model_len=None, gpu_memory_utilization=None)  # the scheduler is in the way, not memory
     return Inverse(
         # Another window lets other requests in, so the mean that a paged target counts with isn't known there.
-        max_model_len=None if paged else _largest_window(question, deployment, per_pool),
-        gpu_memory_utilization=_smallest_share(question, deployment, per_pool, paged=paged),
+        max_model_len=None if held is not None else _largest_window(question, deployment, per_pool),
+        gpu_memory_utilization=_smallest_share(question, deployment, per_pool, held),
     )
 
 
@@ -69,18 +68,20 @@ def largest_length(pool: Pool, users: int, limit: int) -> int:
     return fits
 
 
-def _smallest_share(question: Question, deployment: Deployment, users: int, *, paged: bool) -> float | None:
+def _smallest_share(
+    question: Question, deployment: Deployment, users: int, held: tuple[Held, ...] | None
+) -> float | None:
     if question.levers.kv_cache_memory_bytes is not None:
         return None  # the share isn't used then
-    window, workload = question.levers.max_model_len, question.workload
+    window = question.levers.max_model_len
     needed = [(budget.weights + budget.reserve, budget.reported) for budget in deployment.bare]
-    for rank in deployment.ranks:
+    for number, rank in enumerate(deployment.ranks):
         pool, budget = rank.pool, rank.budget
         blocks = users * pool.cost(window)
-        if paged and workload is not None:
-            held = Fraction(users) * held_in(pool, workload, window).blocks
+        if held is not None:
+            taken = users * held[number].blocks
             # One full window has to fit in any case, or the engine doesn't start.
-            blocks = max(ceil_div(held.numerator, held.denominator), pool.cost(window))
+            blocks = max(ceil_div(taken.numerator, taken.denominator), pool.cost(window))
         cache = (blocks + pool.null_blocks) * pool.block_bytes
         needed.append((cache + budget.weights + budget.reserve, budget.reported))
     share = max(ceil_div(amount * _DIGITS, reported) for amount, reported in needed)

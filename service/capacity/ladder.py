@@ -5,9 +5,8 @@ from fractions import Fraction
 
 from service.capacity.cache import CacheKind, Footprint, FullAttention
 from service.capacity.cache.footprint import Chunk, Context, Span, State, Window
-from service.capacity.deployment import Deployment, Rank, default_batched_tokens, default_block_size
-from service.capacity.figures import Certainty, Figure
-from service.capacity.layout import Group, layer_numbers
+from service.capacity.deployment import Deployment, Rank, default_batched_tokens, default_block_size_of
+from service.capacity.figures import Certainty
 from service.capacity.pool import Pool
 from service.capacity.pool_lengths import Observed
 from service.capacity.question import Question
@@ -62,7 +61,7 @@ def token_rung(question: Question, deployment: Deployment, rank: Rank) -> Rung:
             *(operand for cache in deployment.caches for operand in _shape(cache, source, certainty)),
             Operand("bytes_per_block", pool.block_bytes, "B", "the groups of the cache", "exact"),
             lever_operand("tensor_parallel", levers.tensor_parallel, "ranks"),
-            default_operand("block_size", levers.block_size, "tokens", block_size_default(question)),
+            default_operand("block_size", levers.block_size, "tokens", default_block_size_of(question)),
             step_operand(budget),
         ),
         source=source,
@@ -90,7 +89,7 @@ def window_rung(question: Question, token: Rung, pool: Pool) -> Rung:
         formula=formula,
         operands=(
             default_operand("max_model_len", window, "tokens", limit),
-            default_operand("block_size", question.levers.block_size, "tokens", block_size_default(question)),
+            default_operand("block_size", question.levers.block_size, "tokens", default_block_size_of(question)),
             *_in_flight(question, pool),
             step_operand(token),
         ),
@@ -113,12 +112,7 @@ def bytes_per_token(deployment: Deployment, rank: Rank) -> int:
 
 def layers_on(footprint: Footprint, rank: Rank) -> int:
     """How many of a footprint's layers are on a rank's stage."""
-    return sum(layer in rank.stage.layers for layer in layer_numbers(footprint))
-
-
-def kinds_of(group: Group) -> str:
-    """Name a group by the kinds of its layers."""
-    return " and ".join(dict.fromkeys(pages.kind for pages in group.pages))
+    return sum(layer in rank.stage.layers for layer in footprint.numbers)
 
 
 def unit_of(question: Question) -> str:
@@ -126,11 +120,6 @@ def unit_of(question: Question) -> str:
     caches = question.model.spec.caches.value
     grouped = question.engine.spec.block_rules is not None
     return "blocks" if grouped or all(isinstance(cache, FullAttention) for cache in caches) else "units"
-
-
-def block_size_default(question: Question) -> Figure[int]:
-    """Tokens of a block where nobody asked, with the reason."""
-    return default_block_size(question.engine.spec, question.gpu.spec, question.model.spec.caches.value)
 
 
 def _raised(deployment: Deployment, rank: Rank) -> str:
@@ -146,7 +135,7 @@ def _taken(pool: Pool, window: int) -> list[str]:
     """What a full window takes of each group; groups that take as much are said together."""
     said: dict[tuple[str, Span, int, int], list[int]] = {}
     for group, share, taken in zip(pool.groups, pool.shares, pool.group_blocks(window), strict=True):
-        said.setdefault((kinds_of(group), group.span, group.block, share), []).append(taken)
+        said.setdefault((" and ".join(group.kinds), group.span, group.block, share), []).append(taken)
     return [
         (f"{len(taken)} groups x " if len(taken) > 1 else "")
         + f"{taken[0]:,} of {kinds} ({span.explained(window, block, pool.terms)})"

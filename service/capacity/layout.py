@@ -57,6 +57,11 @@ class Group(msgspec.Struct, frozen=True):
     pages: tuple[Pages, ...]
 
     @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of its layers, each once."""
+        return tuple(dict.fromkeys(pages.kind for pages in self.pages))
+
+    @property
     def grows(self) -> bool:
         """Whether every further token takes more."""
         return isinstance(self.span, Context)
@@ -113,7 +118,7 @@ def padded(footprints: tuple[Footprint, ...], block_size: int, uneven_pages: str
         if not isinstance(footprint.span, State | Ring) and (uneven_pages == "raise" or largest % page == 0):
             block *= largest // page
         used = footprint.page_bytes(block)
-        pages = Pages(footprint.kind, largest, used, layer_numbers(footprint))
+        pages = Pages(footprint.kind, largest, used, footprint.numbers)
         kinds.setdefault((footprint.span, block), []).append(pages)
     counts = [sum(len(pages.at) for pages in kind) for kind in kinds.values()]
     size = max(counts) if max(counts) < _UNEVEN * min(counts) else min(counts)
@@ -166,13 +171,6 @@ def raised_block_size(footprints: tuple[Footprint, ...], block_size: int) -> int
     return max(block_size, step * ceil_div(state, step * per_token))
 
 
-def layer_numbers(footprint: Footprint) -> tuple[int, ...]:
-    """Which layers keep a footprint: as it says, or the first so many."""
-    if not footprint.at:
-        return tuple(range(footprint.layers))
-    return tuple(layer for first, end, step in footprint.at for layer in range(first, end, step))
-
-
 def _buckets(footprints: tuple[Footprint, ...], block_size: int) -> list[Group]:
     """Put layers of one type together (rule 1)."""
     buckets: dict[tuple[Span, int, int], list[Pages]] = {}
@@ -180,7 +178,7 @@ def _buckets(footprints: tuple[Footprint, ...], block_size: int) -> list[Group]:
         block = _block_of(footprint, block_size)
         page = footprint.page_bytes(block)
         of_one_size = page if isinstance(footprint.span, State | Ring) else 0
-        pages = Pages(footprint.kind, page, page, layer_numbers(footprint))
+        pages = Pages(footprint.kind, page, page, footprint.numbers)
         buckets.setdefault((footprint.span, block, of_one_size), []).append(pages)
     return [Group(span, block, tuple(pages)) for (span, block, _), pages in buckets.items()]
 
@@ -224,4 +222,4 @@ def _most_of_one_size(group: Group, stage: range) -> int:
 
 
 def _all_layers(footprints: tuple[Footprint, ...]) -> range:
-    return range(1 + max(max(layer_numbers(footprint)) for footprint in footprints))
+    return range(1 + max(max(footprint.numbers) for footprint in footprints))

@@ -7,8 +7,8 @@ from service.capacity.cache_summary import kv_cache_of
 from service.capacity.deployment import Deployment, deploy
 from service.capacity.errors import Fault, UnsupportedCombination
 from service.capacity.inverse import inverse_of
-from service.capacity.lengths import Workload
-from service.capacity.pool_lengths import Observed, observed_in
+from service.capacity.lengths import Held, Workload
+from service.capacity.pool_lengths import Observed, held_in_each
 from service.capacity.question import Basis, Levers, Pinned, Question, Spec
 from service.capacity.rungs import Rung
 from service.capacity.units import shown_gib, shown_kib, six_digits
@@ -28,7 +28,8 @@ def plan(question: Question) -> Answer:
     rank = deployment.tightest
     budget, pool = rank.budget, rank.pool
     window_blocks = pool.cost(levers.max_model_len)
-    observed = None if question.workload is None else _observed(deployment, question.workload)
+    held = _held(deployment, question.workload)
+    observed = None if held is None else _observed(deployment, held)
     worst_case = levers.data_parallel * (pool.usable // window_blocks)
     paged = None if observed is None else levers.data_parallel * observed.users
     basis = _basis(question)
@@ -39,9 +40,8 @@ def plan(question: Question) -> Answer:
     window = ladder.window_rung(question, token, pool)
     binding = _binding(budget, admitted, held_by_memory)
     users = Users(worst_case=worst_case, paged=paged, at_risk=None, admitted=admitted, recommended_max_num_seqs=None)
-    inverse = (
-        None if fits else inverse_of(question, deployment, paged=basis == "paged" and question.targets is not None)
-    )
+    paged_target = basis == "paged" and question.targets is not None
+    inverse = None if fits else inverse_of(question, deployment, held if paged_target else None)
     return Answer(
         fits=fits,
         verdict="fits" if fits else "does_not_fit",
@@ -95,10 +95,17 @@ def _check(question: Question) -> None:
         raise UnsupportedCombination(Fault("/levers/kv_heads", detail))
 
 
-def _observed(deployment: Deployment, workload: Workload) -> Observed:
+def _held(deployment: Deployment, workload: Workload | None) -> tuple[Held, ...] | None:
+    """What a request of the workload holds on each rank."""
+    if workload is None:
+        return None
+    return held_in_each((rank.pool for rank in deployment.ranks), workload, deployment.window)
+
+
+def _observed(deployment: Deployment, held: tuple[Held, ...]) -> Observed:
     """The mean fit of the stage that holds fewest."""
     return min(
-        (observed_in(rank.pool, workload, deployment.window) for rank in deployment.ranks),
+        (Observed(rank.pool.usable, own) for rank, own in zip(deployment.ranks, held, strict=True)),
         key=lambda observed: observed.users,
     )
 

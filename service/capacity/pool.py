@@ -1,5 +1,6 @@
 """From bytes to blocks: what one pool holds and what one request costs it."""
 
+from collections import Counter
 from fractions import Fraction
 from math import gcd
 
@@ -36,18 +37,17 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
 
     def _summed(self, tokens: Tokens, terms: Terms) -> Tokens:
         total = np.zeros_like(tokens)
-        for group, share, alike in self._distinct:
-            total = total + alike * share * group.blocks(tokens, terms)
+        for (span, block, share), alike in Counter(self.prices).items():
+            total = total + alike * share * span.blocks(tokens, block, terms)
         return total
 
     @property
-    def _distinct(self) -> list[tuple[Group, int, int]]:
-        """Groups that cost alike once, with their share and how many they are."""
-        found: dict[tuple[Span, int, int], tuple[Group, int, int]] = {}
-        for group, share in zip(self.groups, self.shares, strict=True):
-            key = (group.span, group.block, share)
-            found[key] = (group, share, found[key][2] + 1 if key in found else 1)
-        return list(found.values())
+    def prices(self) -> tuple[tuple[Span, int, int], ...]:
+        """All that a request's cost depends on, group by group: its span, tokens of its block, its share.
+
+        Of two pools of a deployment whose prices are equal, either says what a request costs in both.
+        """
+        return tuple((group.span, group.block, share) for group, share in zip(self.groups, self.shares, strict=True))
 
     @property
     def usable(self) -> int:

@@ -1,9 +1,11 @@
 """What a running request of a workload holds in a pool."""
 
+from collections.abc import Iterable
 from fractions import Fraction
 
 import msgspec
 
+from service.capacity.cache.footprint import Span
 from service.capacity.lengths import Held, Workload, held
 from service.capacity.pool import Pool
 
@@ -22,9 +24,16 @@ class Observed(msgspec.Struct, frozen=True):
         return int(self.blocks // self.held.blocks)
 
 
-def observed_in(pool: Pool, workload: Workload, window: int) -> Observed:
-    """Work out the mean fit of a workload in a pool."""
-    return Observed(pool.usable, held_in(pool, workload, window))
+def held_in_each(pools: Iterable[Pool], workload: Workload, window: int) -> tuple[Held, ...]:
+    """Weigh a workload in all pools of a deployment, once for those in which a request costs the same."""
+    known: dict[tuple[tuple[Span, int, int], ...], Held] = {}
+    found = []
+    for pool in pools:
+        prices = pool.prices
+        if prices not in known:
+            known[prices] = held_in(pool, workload, window)
+        found.append(known[prices])
+    return tuple(found)
 
 
 def held_in(pool: Pool, workload: Workload, window: int) -> Held:

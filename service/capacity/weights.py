@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import msgspec
 
+from service.capacity.cache.footprint import layers_of
 from service.capacity.model import Model, WeightPart
 from service.capacity.placement import Stage
 from service.capacity.question import Levers
@@ -89,6 +90,5 @@ def _on(stage: Stage, part: WeightPart, model: Model, levers: Levers) -> Fractio
         case "layers":
             if model.layers is None or levers.pipeline_parallel == 1:
                 return Fraction(1)
-            ranges = part.at or ((0, model.layers.value, 1),)
-            layers = [layer for first, end, step in ranges for layer in range(first, end, step)]
+            layers = layers_of(part.at, model.layers.value)
             return Fraction(sum(layer in stage.layers for layer in layers), len(layers))

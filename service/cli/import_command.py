@@ -1,20 +1,17 @@
 """`headcount import`: what a config.json says of a model, field by field, or which field can't be read."""
 
 import argparse
-import sys
 from pathlib import Path
 
 import msgspec
-from rich.console import Console
 from rich.table import Table
 
 from service.capacity.figures import Figure
 from service.capacity.model import Model, WeightPart
 from service.catalog.resolve import inline_model
-from service.cli.config_file import config_in
-from service.cli.output import printable, whole_output
-
-_WIDTH_OF_A_FILE = 120
+from service.cli.input import config_in
+from service.cli.output import print_json, printable, whole_output
+from service.cli.paper import paper
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -40,18 +37,13 @@ def run(arguments: argparse.Namespace) -> int:
     pinned = inline_model(asked.config, asked.parameters, asked.weight_bytes, pointer="")
     with whole_output():
         if arguments.json:
-            sys.stdout.buffer.write(msgspec.json.encode(pinned.spec))
-            if sys.stdout.isatty():
-                print()
+            print_json(msgspec.json.encode(pinned.spec))
         else:
             _print(pinned.spec)
     return 0
 
 
 def _print(model: Model) -> None:
-    console = Console(markup=False, highlight=False, emoji=False)
-    if not sys.stdout.isatty():
-        console.width = _WIDTH_OF_A_FILE
     table = Table("figure", "value", "read from", box=None, pad_edge=False, header_style="bold")
     for column in table.columns:
         column.overflow = "fold"
@@ -61,9 +53,8 @@ def _print(model: Model) -> None:
             table.add_row(name.replace("_", " "), _shown(value.value), printable(value.source))
         elif value is not None:
             table.add_row(name.replace("_", " "), printable(str(value)), "")
-    with console.capture() as captured:
+    with paper() as console:
         console.print(table)
-    print("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def _shown(value: object) -> str:

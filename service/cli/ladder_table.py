@@ -1,6 +1,5 @@
 """The answer as a table that a person wants to read."""
 
-import sys
 from collections import Counter
 
 import msgspec
@@ -11,8 +10,8 @@ from rich.text import Text
 from service.capacity.answer import Answer, CacheGroup
 from service.capacity.units import shown_gib
 from service.cli.output import printable
+from service.cli.paper import paper
 
-_WIDTH_OF_A_FILE = 120
 _NARROWEST = 80
 """A narrower terminal wraps the table by itself; a figure cut short would be another figure."""
 _COLUMNS: tuple[tuple[str, JustifyMethod], ...] = (
@@ -26,13 +25,8 @@ _COLUMNS: tuple[tuple[str, JustifyMethod], ...] = (
 
 def print_answer(answer: bytes) -> None:
     """Print the summary, the eight steps, and what the reader should know. Takes the JSON of an `Answer`."""
-    # No markup: keys and formulas hold square brackets.
-    console = Console(markup=False, highlight=False, emoji=False)
-    console.width = max(_NARROWEST, console.width) if sys.stdout.isatty() else _WIDTH_OF_A_FILE
-    with console.capture() as captured:
+    with paper(_NARROWEST) as console:
         _print(msgspec.convert(_printable_texts(msgspec.json.decode(answer)), Answer), console)
-    # Tables fill their last column with blanks, which a terminal would wrap and a diff would show.
-    print("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def _printable_texts(value: object) -> object:

@@ -21,6 +21,13 @@ def whole_output() -> Iterator[None]:
         raise SetUpError(f"standard output can't be written: {error.strerror}") from error
 
 
+def print_json(document: bytes) -> None:
+    """Print a document byte for byte; on a terminal the prompt that follows gets a line of its own."""
+    sys.stdout.buffer.write(document)
+    if sys.stdout.isatty():
+        print()
+
+
 def drop_output() -> None:
     """Forget what couldn't be written; Python would try again at exit, and complain."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -4,7 +4,6 @@ What asks a server is imported when one is asked: it takes longer to import than
 """
 
 import argparse
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,10 @@ import msgspec
 
 from service.catalog.bundled import bundled_catalog
 from service.catalog.planning import estimate
-from service.cli.config_file import config_in
+from service.cli.input import config_in, read_from
 from service.cli.ladder_table import print_answer
-from service.cli.output import lines_of, whole_output
-from service.errors import InvalidDocument, InvalidParameters, MalformedJson, SetUpError
+from service.cli.output import lines_of, print_json, whole_output
+from service.errors import InvalidDocument, InvalidParameters, MalformedJson
 from service.readers import strict_json
 from service.readers.flat_question import LEVERS, question_of
 from service.readers.question import (
@@ -71,9 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     answer = estimate(question, bundled_catalog()) if server is None else _answer_of(server, question)
     with whole_output():
         if arguments.json:
-            sys.stdout.buffer.write(answer)
-            if sys.stdout.isatty():
-                print()
+            print_json(answer)
         else:
             print_answer(answer)
     return 0
@@ -152,10 +149,8 @@ def _question(arguments: argparse.Namespace) -> AskedQuestion:
 
 
 def _workload(file: Path) -> AskedWorkload:
-    try:
+    with read_from(file):
         body = file.read_bytes()
-    except OSError as error:
-        raise SetUpError(f"{file} can't be read: {error.strerror}") from error
     try:
         # By itself first: lines and columns are the file's, and it can't end the field that it is put into below.
         strict_json.read(body)

@@ -14,6 +14,11 @@ Ranges = tuple[tuple[int, int, int], ...]
 """Layers of a model as (first, end, step), the end not included, as in Python's `range`."""
 
 
+def layers_of(at: Ranges, layers: int) -> tuple[int, ...]:
+    """Number the layers of ranges; the first so many where there are none."""
+    return tuple(layer for first, end, step in at or ((0, layers, 1),) for layer in range(first, end, step))
+
+
 class Storage(msgspec.Struct, frozen=True, kw_only=True):
     """How one deployment stores caches."""
 
@@ -157,6 +162,11 @@ class Footprint(msgspec.Struct, frozen=True, kw_only=True):
     """Pages are rounded up to a multiple of so many bytes."""
     formula: str
     """How the record's bytes come about, for people."""
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Which layers keep it, one by one."""
+        return layers_of(self.at, self.layers)
 
     @property
     def grows(self) -> bool:

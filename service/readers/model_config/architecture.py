@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from service.errors import Fault, NotPlannedYet, Refused
+from service.readers.faults import escaped
 from service.readers.model_config.decoder import Family
 from service.readers.model_config.fields import TOKENS, Fields
 from service.readers.model_config.leftovers import unknown_in
@@ -14,6 +15,8 @@ NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
 
 _MOST_UNKNOWN = 20
 """Unknown fields that one refusal names."""
+_LONGEST_NAME = 200
+"""Characters of a field's name that a pointer repeats."""
 
 
 _OUTER = frozenset({"quantization_config", "tie_word_embeddings", "dtype", "torch_dtype", "expert_dtype", *NESTED})
@@ -107,12 +110,11 @@ def _not_understood(inner: Fields, pointer: str, name: str) -> tuple[Fault, ...]
     unknown = unknown_in(inner, frozenset())
     return (
         Fault(f"{pointer}/model_type", f"{shown}; {found}"),
-        *(Fault(f"{pointer}/{_escaped(field)}", f"{field[:80]} isn't known") for field in unknown[:_MOST_UNKNOWN]),
+        *(
+            Fault(f"{pointer}/{escaped(field[:_LONGEST_NAME])}", f"{field[:80]} isn't known")
+            for field in unknown[:_MOST_UNKNOWN]
+        ),
     )
-
-
-def _escaped(name: str) -> str:
-    return name[:200].replace("~", "~0").replace("/", "~1")
 
 
 def architecture_of(outer: Fields, otherwise: str) -> str:
@@ -139,7 +141,8 @@ def refuse_unknown(fields: Fields, around: Sequence[Fields], family: Family, mod
         fields.read.update(_OUTER - set(NESTED))
     unknown = [
         Fault(
-            f"{place.pointer}/{_escaped(name)}", f"{name[:80]} isn't known for {model_type}, and may concern the cache"
+            f"{place.pointer}/{escaped(name[:_LONGEST_NAME])}",
+            f"{name[:80]} isn't known for {model_type}, and may concern the cache",
         )
         for place, harmless in places
         for name in unknown_in(place, harmless)
