@@ -156,6 +156,11 @@ FIXED = (
     version("models", "test/windows", model(40, 2, [(10**9, "bf16")], **caches(FULL, WINDOWS | {"at": BESIDES}))),
     version(
         "models",
+        "test/windows-last",
+        model(40, 2, [(10**9, "bf16")], **caches(FULL | {"at": [[0, 10, 1]]}, WINDOWS | {"at": [[10, 40, 1]]})),
+    ),
+    version(
+        "models",
         "test/states",
         model(
             40,

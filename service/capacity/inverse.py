@@ -4,7 +4,7 @@ from service.capacity.answer import Inverse
 from service.capacity.deployment import Deployment
 from service.capacity.errors import Refused
 from service.capacity.lengths import Held
-from service.capacity.pool import Pool
+from service.capacity.pool import Pool, Prices
 from service.capacity.pool_lengths import held_in
 from service.capacity.question import Question
 from service.capacity.units import ceil_div, exact
@@ -32,12 +32,12 @@ def _largest_window(question: Question, deployment: Deployment, users: int) -> i
     if deployment.short:
         return None
     limit = question.model.spec.max_position_embeddings.value
-    # Stages that share blocks of one kind differ in their number only: the fewest decide.
-    fewest: dict[tuple[int, ...], Pool] = {}
+    # Stages in which a request costs the same differ in their number of blocks only: the fewest decide.
+    fewest: dict[Prices, Pool] = {}
     for rank in deployment.ranks:
-        known = fewest.get(rank.pool.shares)
-        if known is None or rank.pool.usable < known.usable:
-            fewest[rank.pool.shares] = rank.pool
+        prices = rank.pool.prices
+        if prices not in fewest or rank.pool.usable < fewest[prices].usable:
+            fewest[prices] = rank.pool
     window = min(largest_length(pool, users, limit) for pool in fewest.values())
     return window if window and _is_asked(question, deployment, window) else None
 

@@ -12,6 +12,9 @@ from service.capacity.cache.footprint import Span, Tokens
 from service.capacity.engine import BlockRules
 from service.capacity.layout import Group, Layout, packed, padded, separate, tuples
 
+Prices = tuple[tuple[Span, int, int], ...]
+"""What a request's cost depends on, for each group: its span, the tokens of its block, its share."""
+
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True):
     """The blocks of one engine on one rank."""
@@ -42,11 +45,8 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
         return total
 
     @property
-    def prices(self) -> tuple[tuple[Span, int, int], ...]:
-        """All that a request's cost depends on, group by group: its span, tokens of its block, its share.
-
-        Of two pools of a deployment whose prices are equal, either says what a request costs in both.
-        """
+    def prices(self) -> Prices:
+        """All that a request's cost depends on; pools of one deployment whose prices are equal cost the same."""
         return tuple((group.span, group.block, share) for group, share in zip(self.groups, self.shares, strict=True))
 
     @property

@@ -5,9 +5,8 @@ from fractions import Fraction
 
 import msgspec
 
-from service.capacity.cache.footprint import Span
 from service.capacity.lengths import Held, Workload, held
-from service.capacity.pool import Pool
+from service.capacity.pool import Pool, Prices
 
 
 class Observed(msgspec.Struct, frozen=True):
@@ -26,7 +25,7 @@ class Observed(msgspec.Struct, frozen=True):
 
 def held_in_each(pools: Iterable[Pool], workload: Workload, window: int) -> tuple[Held, ...]:
     """Weigh a workload in all pools of a deployment, once for those in which a request costs the same."""
-    known: dict[tuple[tuple[Span, int, int], ...], Held] = {}
+    known: dict[Prices, Held] = {}
     found = []
     for pool in pools:
         prices = pool.prices

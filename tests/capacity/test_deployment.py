@@ -379,6 +379,25 @@ def test_the_largest_window_that_fits_is_exact_to_the_token() -> None:
     assert (fitting.fits, too_long.fits) == (True, False)
 
 
+def test_the_largest_window_fits_the_stage_of_whole_contexts_where_windows_have_fewer_blocks() -> None:
+    asked = {
+        "max_model_len": 131_072, "kv_cache_memory_bytes": 8 * GIB, "pipeline_parallel": 2, "pipeline_layers": [10, 30],
+    }  # fmt: skip
+    question = {"model": "test/windows-last", "gpu": "card", "levers": asked, "targets": {"users": 20}}
+
+    def planned(window: int) -> Answer:
+        at = question | {"levers": asked | {"max_model_len": window}}
+        return plan(resolve(strict_json.decode(msgspec.json.encode(at), AskedQuestion), fixed_catalog()))
+
+    short = planned(131_072)
+    assert not short.fits
+    assert short.inverse is not None
+    # Whole contexts: 8 GiB // (10 x 16 x 2,048 B) = 26,214 blocks; // 20 users = 1,310 of 16 tokens. The second stage
+    # has 8 GiB // (30 x 16 x 2,048 B) = 8,738, of which 20 windows of 1,024 / 16 take 1,280 at any length.
+    assert short.inverse.max_model_len == 20_960
+    assert (planned(20_960).fits, planned(20_961).fits) == (True, False)
+
+
 def test_an_answer_that_fits_has_no_inverse() -> None:
     assert answer("latent").inverse is None
 
