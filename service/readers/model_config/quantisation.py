@@ -1,6 +1,5 @@
 """Which number format each group of weights is kept in, from `quantization_config`."""
 
-import re
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -8,6 +7,7 @@ import msgspec
 from service.capacity.dtypes import ElementDtype, KvCacheDtype
 from service.errors import Fault, NotPlannedYet, Refused
 from service.readers.model_config.fields import Fields
+from service.readers.model_config.left_out import QUANTISED, left_out_of
 from service.readers.model_config.tally import Role
 
 MODEL_DTYPES: Mapping[str, ElementDtype] = {
@@ -17,11 +17,7 @@ MODEL_DTYPES: Mapping[str, ElementDtype] = {
     "half": "fp16",
 }
 _NEVER: frozenset[Role] = frozenset({"norms and routers", "per-layer embeddings"})
-_ATTENTION: frozenset[Role] = frozenset({"attention", "keys and values", "latent projections"})
-_FEED_FORWARD: frozenset[Role] = frozenset({"dense", "shared experts", "experts"})
-_ALL: frozenset[Role] = _ATTENTION | _FEED_FORWARD | {"state"}
-_LAYER = re.compile(r"layers\.([0-9]{1,4})(?![0-9])")
-_MOST_ENTRIES, _MOST_GROUPS = 100_000, 64
+_MOST_GROUPS = 64
 _GROUP_SMALL = 64
 """INT4 groups of up to so many numbers count as groups of 32: the larger figure."""
 
@@ -59,9 +55,9 @@ def read_quantisation(
     method = section.text("quant_method")
     quantised = _format(section, method)
     four_bits = quantised in ("int4", "int4_g32", "nvfp4", "mxfp4")
-    left_out = _left_out(section)
+    left_out = left_out_of(section)
     if method == "mxfp4" or (experts_only and four_bits and not left_out):
-        left_out = dict.fromkeys(_ALL - {"experts"}, None)
+        left_out = dict.fromkeys(QUANTISED - {"experts"}, None)
     stated = section.text("expert_dtype") or expert_dtype
     if stated not in (None, "fp4", "fp8"):
         raise Refused(
@@ -182,45 +178,3 @@ def _format(section: Fields, method: str | None) -> ElementDtype:
         detail = f"{shown} isn't a quantisation that is known here: {', '.join(str(name) for name in _METHODS)}"
         raise Refused(Fault(section.at("quant_method"), detail))
     return _METHODS[known](section)
-
-
-def _left_out(section: Fields) -> dict[Role, frozenset[int] | None]:
-    """Groups that the checkpoint's list leaves unquantised, by layer; null: in every layer.
-
-    A group counts as left out if any of its projections is, which is the larger figure. Patterns are read by the
-    words in them and never run.
-    """
-    found: dict[Role, set[int] | None] = {}
-    for name in ("modules_to_not_convert", "ignore", "exclude_modules", "ignored_layers", "llm_int8_skip_modules"):
-        for entry in section.items(name, most=_MOST_ENTRIES):
-            if not isinstance(entry, str):
-                raise Refused(Fault(section.at(name), f"{name} has to be a list of module names"))
-            layer = _LAYER.search(entry[:300].replace("\\", ""))
-            for role in _roles(entry[:300]):
-                known = found.setdefault(role, set())
-                if layer is None:
-                    found[role] = None
-                elif known is not None:
-                    known.add(int(layer[1]))
-    return {role: None if layers is None else frozenset(layers) for role, layers in found.items()}
-
-
-_MODULES: tuple[tuple[str, frozenset[Role]], ...] = (
-    (r"vision|visual|lm_head|embed|mtp|norm|router|audio|projector|(^|\.)gate$|shared_expert_gate$", frozenset()),
-    (r"shared_expert", frozenset({"shared experts"})),
-    (r"experts", frozenset({"experts"})),
-    (r"linear_attn|mamba|conv|in_proj|out_proj", frozenset({"state"})),
-    (r"(kv_a|q_a|qkv_a)_proj|indexer", frozenset({"latent projections"})),
-    (r"[kv]_proj$|qkv_proj", frozenset({"keys and values"})),
-    (r"(q|o|kv_b|q_b)_proj", frozenset({"attention"})),
-    (r"attn|attention", _ATTENTION),
-    (r"(mlp|feed_forward)\.|(gate|up|down)_proj", frozenset({"dense"})),
-    (r"(mlp|feed_forward)$", _FEED_FORWARD),
-    (r"layers\.[0-9]{1,4}$", _ALL),
-)
-"""What groups a module name or pattern stands for, by the first of these that is in it."""
-
-
-def _roles(entry: str) -> frozenset[Role]:
-    name = entry.removeprefix("re:").replace("\\", "").rstrip("$*.").lower()
-    return next((roles for pattern, roles in _MODULES if re.search(pattern, name)), frozenset())

@@ -9,13 +9,15 @@ from service.capacity.cache.footprint import Ring, State, Storage
 from service.capacity.figures import Confidence, Figure
 from service.capacity.model import Model
 from service.errors import Fault, Refused
-from service.readers.model_config.architecture import architecture_of, family_of, refuse_unknown, text_values
+from service.readers.model_config.architecture import architecture_of, family_of
 from service.readers.model_config.context_length import longest_context
 from service.readers.model_config.decoder import Drafts, Family, Shape, caches_of, total
 from service.readers.model_config.fields import HEADS, LAYERS, Fields
 from service.readers.model_config.leftovers import is_tower
 from service.readers.model_config.lora import lora_widths
+from service.readers.model_config.nesting import text_values
 from service.readers.model_config.quantisation import MODEL_DTYPES, kv_cache_scheme, read_quantisation
+from service.readers.model_config.refusals import refuse_unknown
 from service.readers.model_config.sizes import MOST_PARAMETERS, parameters_figure, weights_figure
 from service.readers.model_config.tally import tally
 from service.readers.model_config.weights import Counted

@@ -1,0 +1,87 @@
+"""What is said of a configuration that isn't known whole: what was understood of it, and what was not."""
+
+from collections.abc import Sequence
+
+from service.errors import Fault, Refused
+from service.readers.faults import escaped
+from service.readers.model_config.decoder import Family
+from service.readers.model_config.fields import TOKENS, Fields
+from service.readers.model_config.leftovers import unknown_in
+from service.readers.model_config.nesting import NESTED
+
+_MOST_UNKNOWN = 20
+"""Unknown fields that one refusal names."""
+_LONGEST_NAME = 200
+"""Characters of a field's name that a pointer repeats."""
+
+
+_OUTER = frozenset({"quantization_config", "tie_word_embeddings", "dtype", "torch_dtype", "expert_dtype", *NESTED})
+"""Fields that may stand beside a nested text configuration and count for it."""
+_BETWEEN = frozenset({"dtype", "torch_dtype", *NESTED})
+"""Fields of a configuration between these two: the outermost names the dtype too, and what else counts isn't read."""
+
+
+def understood(inner: Fields) -> str:
+    """The shapes that were found, for people who are told what wasn't."""
+    found = []
+    for field in (
+        "num_hidden_layers",
+        "num_attention_heads",
+        "num_key_value_heads",
+        "head_dim",
+        "hidden_size",
+        "vocab_size",
+    ):
+        value = inner.raw(field)
+        if isinstance(value, int) and not isinstance(value, bool) and 0 < value < TOKENS:
+            found.append(f"{field} {value:,}")
+    return f"understood were {', '.join(found)}" if found else "nothing of it was understood"
+
+
+def not_understood(inner: Fields, pointer: str, name: str) -> tuple[Fault, ...]:
+    """One fault for the architecture with what was found, and one for each field that nobody knows."""
+    found = understood(inner)
+    for field in (
+        "max_position_embeddings",
+        "intermediate_size",
+        "dtype",
+        "rope_scaling",
+        "quantization_config",
+        "tie_word_embeddings",
+    ):
+        inner.raw(field)
+    if not name:
+        shown = "the configuration names no architecture"
+    elif not name.isprintable():
+        shown = "model_type has to be printable text"
+    else:
+        shown = f"'{name[:80]}' isn't an architecture that is known here"
+    unknown = unknown_in(inner, frozenset())
+    return (
+        Fault(f"{pointer}/model_type", f"{shown}; {found}"),
+        *(
+            Fault(f"{pointer}/{escaped(field[:_LONGEST_NAME])}", f"{field[:80]} isn't known")
+            for field in unknown[:_MOST_UNKNOWN]
+        ),
+    )
+
+
+def refuse_unknown(fields: Fields, around: Sequence[Fields], family: Family, model_type: str) -> None:
+    """Refuse fields that nobody knows: one of them may change the cache."""
+    places = [(fields, family.harmless)]
+    unchecked = (fields.at("rope_scaling"), fields.at("quantization_config"))  # read in full, or of no shape
+    places += [(section, family.harmless) for section in fields.sections if section.pointer not in unchecked]
+    if fields.pointer:
+        places += [(around[0], _OUTER), *((between, _BETWEEN) for between in around[1:])]
+        fields.read.update(_OUTER - set(NESTED))
+    unknown = [
+        Fault(
+            f"{place.pointer}/{escaped(name[:_LONGEST_NAME])}",
+            f"{name[:80]} isn't known for {model_type}, and may concern the cache",
+        )
+        for place, harmless in places
+        for name in unknown_in(place, harmless)
+    ]
+    if unknown:
+        found = understood(fields)
+        raise Refused(*(Fault(one.pointer, f"{one.detail}; {found}") for one in unknown[:_MOST_UNKNOWN]))
