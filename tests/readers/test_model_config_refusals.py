@@ -401,3 +401,180 @@ def _shuffled(value: Any, chance: random.Random) -> Any:  # noqa: ANN401
 
 def test_an_empty_name_under_architectures_is_none() -> None:
     assert read_model({**LLAMA, "architectures": [""]}).architecture == "llama"
+
+
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8192}
+GROUP = {"targets": ["Linear"], "weights": {"num_bits": 8, "type": "float", "symmetric": True}}
+COMPRESSED = {"quant_method": "compressed-tensors", "config_groups": {"group_0": GROUP}, "ignore": ["lm_head"]}
+KIMI = {
+    **{name: value for name, value in LLAMA.items() if name not in ("architectures", "num_key_value_heads")},
+    "model_type": "kimi_linear",
+    "num_hidden_layers": 2,
+    "kv_lora_rank": 512,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 128,
+    "num_experts": 8,
+    "moe_intermediate_size": 512,
+    "linear_attn_config": {
+        "kda_layers": [1],
+        "full_attn_layers": [2],
+        "num_heads": 32,
+        "head_dim": 128,
+        "short_conv_kernel_size": 4,
+    },
+}
+NAS = {
+    **{name: value for name, value in LLAMA.items() if name not in ("architectures", "num_key_value_heads")},
+    "model_type": "nemotron-nas",
+    "num_hidden_layers": 2,
+    "block_configs": [{"attention": {"n_heads_in_group": 8}, "ffn": {"ffn_mult": 2.5}}, {"attention": {"no_op": True}}],
+}
+
+
+def objects_in(value: Any, pointer: str = "") -> list[str]:  # noqa: ANN401
+    """Pointers to every object of a configuration."""
+    if isinstance(value, list):
+        return [found for index, item in enumerate(value) for found in objects_in(item, f"{pointer}/{index}")]
+    if not isinstance(value, dict):
+        return []
+    return [pointer, *(found for name, item in value.items() for found in objects_in(item, f"{pointer}/{name}"))]
+
+
+def with_field(config: Mapping[str, Any], pointer: str, name: str, value: object) -> dict[str, Any]:
+    """The configuration with one field more in one of its objects."""
+    changed: dict[str, Any] = json.loads(json.dumps(config))
+    place = changed
+    for part in pointer.split("/")[1:]:
+        place = place[int(part)] if isinstance(place, list) else place[part]
+    place[name] = value
+    return changed
+
+
+NESTED_OBJECTS: list[Mapping[str, Any]] = [
+    {**LLAMA, "rope_scaling": YARN},
+    {**LLAMA, "rope_parameters": {"full_attention": {"rope_type": "default"}, "sliding_attention": YARN}},
+    {**LLAMA, "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}},
+    {**LLAMA, "quantization_config": {**COMPRESSED, "kv_cache_scheme": {"num_bits": 8, "type": "float"}}},
+    {
+        **LLAMA,
+        "quantization_config": {
+            "quant_method": "modelopt",
+            "quant_algo": "FP8",
+            "kv_cache_quant_algo": "FP8",
+            "kv_cache_scheme": {"num_bits": 8, "type": "float", "dynamic": False},
+            "config_groups": {
+                "group_0": {**GROUP, "input_activations": {"num_bits": 8, "type": "float"}, "output_activations": None}
+            },
+        },
+    },
+    {"model_type": "llava", "text_config": LLAMA, "quantization_config": COMPRESSED},
+    KIMI,
+    NAS,
+]
+
+
+@pytest.mark.parametrize("name", ["kv_compression_ratio", "memory_slots", "window"])
+@pytest.mark.parametrize(
+    ("config", "pointer"), [(config, pointer) for config in NESTED_OBJECTS for pointer in objects_in(config)]
+)
+def test_an_unknown_field_of_any_object_is_refused_with_what_was_understood(
+    config: Mapping[str, Any], pointer: str, name: str
+) -> None:
+    read_model(config)
+    (fault,) = faults(with_field(config, pointer, name, 4))
+    assert fault.pointer == f"{pointer}/{name}"
+    assert f"{name} isn't known for " in fault.detail or pointer.endswith("/config_groups")
+    assert "understood were num_hidden_layers " in fault.detail or pointer.endswith("/config_groups")
+
+
+def test_every_unknown_field_of_every_object_is_listed() -> None:
+    config = {**LLAMA, "rope_scaling": {**YARN, "a_window": 1}, "quantization_config": {**COMPRESSED, "a_cache": 1}}
+    found = faults({**config, "a_ratio": 1})
+    assert {fault.pointer for fault in found} == {"/a_ratio", "/rope_scaling/a_window", "/quantization_config/a_cache"}
+
+
+@pytest.mark.parametrize("name", ["hidden_act", "attention_dropout", "rope_theta", "bos_token_id", "model_max_length"])
+@pytest.mark.parametrize("nested", [{"kv_compression_ratio": 4}, [{"kv_compression_ratio": 4}]])
+def test_a_name_that_is_harmless_as_a_value_is_not_as_an_object(name: str, nested: object) -> None:
+    (fault,) = faults({**LLAMA, name: nested})
+    assert fault.pointer == f"/{name}"
+
+
+@pytest.mark.parametrize("name", ["id2label", "label2id", "task_specific_params", "vision_config", "audio_config"])
+def test_objects_of_what_is_not_the_text_decoder_may_hold_anything(name: str) -> None:
+    assert read_model({**LLAMA, name: {"kv_compression_ratio": 4}}).caches == read_model(LLAMA).caches
+
+
+def test_a_rope_of_each_kind_of_layer_lengthens_the_context_like_one_of_all() -> None:
+    by_kind = {"full_attention": YARN, "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}
+    model = read_model({**LLAMA, "rope_parameters": by_kind})
+    assert model.max_position_embeddings.value == 4 * 8192
+    assert model.max_position_embeddings.source == "yarn RoPE scaling of the config.json: 8192 x 4"
+    (fault,) = faults({**LLAMA, "rope_parameters": {"full_attention": {"rope_type": "spiral"}}})
+    assert fault.pointer == "/rope_parameters/full_attention/rope_type"
+
+
+def test_what_is_said_twice_in_objects_is_refused() -> None:
+    (fault,) = faults({**LLAMA, "rope_scaling": YARN, "rope_parameters": {"rope_type": "default"}})
+    assert fault.pointer == "/rope_parameters"
+    (fault,) = faults({**LLAMA, "rope_scaling": {**YARN, "type": "default"}})
+    assert fault == Fault("/rope_scaling/type", "type says 'default' and rope_type says 'yarn'")
+    assert read_model({**LLAMA, "rope_scaling": {"rope_type": "default", "type": "mrope"}}) == read_model(LLAMA)
+    nested = {"model_type": "llava", "text_config": {**LLAMA, "quantization_config": COMPRESSED}}
+    (fault,) = faults({**nested, "quantization_config": {"quant_method": "fp8"}})
+    assert fault.pointer == "/quantization_config"
+
+
+@pytest.mark.parametrize(
+    ("quantised", "pointer"),
+    [
+        ({**COMPRESSED, "sparsity_config": {"format": "sparse-24-bitmask"}}, "/sparsity_config/format"),
+        ({**COMPRESSED, "transform_config": {"config_groups": {"R1": {}}}}, "/transform_config"),
+        (
+            {**COMPRESSED, "config_groups": {"group_0": {**GROUP, "targets": ["re:.*mlp.*"]}}},
+            "/config_groups/group_0/targets",
+        ),
+        ({"quant_method": "gptq", "bits": 4, "dynamic": {"+:.*down.*": {"bits": 8}}}, "/dynamic"),
+        ({"quant_method": "auto-round", "bits": 4, "extra_config": {"lm_head": {"bits": 16}}}, "/extra_config"),
+        ({"quant_method": "auto-round", "bits": 4, "data_type": "mx_fp"}, "/data_type"),
+    ],
+)
+def test_a_quantisation_that_keeps_weights_in_another_way_is_refused(
+    quantised: Mapping[str, Any], pointer: str
+) -> None:
+    (fault,) = faults({**LLAMA, "quantization_config": quantised})
+    assert fault.pointer == f"/quantization_config{pointer}"
+
+
+@pytest.mark.parametrize(
+    "quantised",
+    [
+        {"quant_method": "awq", "bits": 4, "group_size": 128, "version": "gemm", "zero_point": True},
+        {"quant_method": "awq", "w_bit": 4, "q_group_size": 128, "version": "gemm", "zero_point": True},
+        {
+            "quant_method": "gptq",
+            "bits": 4,
+            "group_size": 128,
+            "desc_act": True,
+            "sym": True,
+            "checkpoint_format": "gptq",
+            "meta": {"quantizer": ["gptqmodel:1.4"]},
+        },
+        {"quant_method": "auto-round", "bits": 4, "group_size": 128, "iters": 200, "data_type": "int", "sym": True},
+    ],
+)
+def test_fields_that_quantisers_write_are_known(quantised: Mapping[str, Any]) -> None:
+    weights = read_model({**LLAMA, "quantization_config": quantised}).weights
+    assert weights is not None
+    assert {part.dtype for part in weights.value} == {"bf16", "int4"}
+
+
+def test_a_block_more_than_there_are_layers_is_refused() -> None:
+    (fault,) = faults({**NAS, "block_configs": [*NAS["block_configs"], {"attention": {"no_op": True}}]})
+    assert fault == Fault("/block_configs", "block_configs has 3 entries for 2 layers")
+
+
+def test_names_that_disagree_are_left_out_of_what_was_understood() -> None:
+    config = {"model_type": "zebra", "num_hidden_layers": 24, "num_layers": 12, "hidden_size": 512}
+    assert faults(config)[0].detail.endswith("understood were hidden_size 512")

@@ -50,9 +50,16 @@ class _FourTimes(msgspec.Struct, frozen=True):
         return [tally(dense=2 * shape.hidden * width, small=small)] * shape.layers
 
 
+_ATTENTION_CONFIG = frozenset(
+    {"alibi", "alibi_bias_max", "attn_impl", "attn_pdrop", "attn_uses_sequence_id", "clip_qkv", "prefix_lm", "qk_ln"}
+    | {"softmax_scale"}
+)
+"""Fields of MPT's attention that say nothing of its heads; older files have them beside the others."""
+
+
 def _mpt(fields: Fields, shape: Shape) -> Sequence[Mixer]:
     """MPT: heads stand in `attn_config`, where windows and other attention may stand too."""
-    inner = fields.section("attn_config")
+    inner = fields.section("attn_config", _ATTENTION_CONFIG)
     heads = shape.query_heads
     if inner is not None:
         heads = inner.count_or("kv_n_heads", heads, most=HEADS, least=1)
@@ -115,9 +122,9 @@ CLASSIC: Mapping[str, Family] = {
         feed_forwards=_FourTimes(bias=False),
         tied=True,
         defaults={"max_position_embeddings": 2_048},
-        harmless=frozenset({"learned_pos_emb", "init_device", "emb_pdrop", "norm_type", "verbose", "no_bias"})
-        | {"embedding_fraction", "attn_impl", "alibi", "alibi_bias_max", "softmax_scale", "attn_pdrop", "qk_ln"}
-        | {"clip_qkv", "prefix_lm", "attn_uses_sequence_id", "init_config", "logit_scale", "tokenizer_name"},
+        harmless=_ATTENTION_CONFIG
+        | {"learned_pos_emb", "init_device", "emb_pdrop", "norm_type", "verbose", "no_bias", "embedding_fraction"}
+        | {"init_config", "logit_scale", "tokenizer_name"},
     ),
 }
 """Model types of this kind and how they are read."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from service.errors import Fault, Refused
+from service.readers.faults import escaped
 
 LAYERS, HEADS, WIDTH, TOKENS, CONTEXT = 2_048, 65_536, 2**24, 2**32, 2**26
 """The largest numbers that are taken for real: layers; heads or experts; channels; tokens; tokens of a context."""
@@ -30,6 +31,8 @@ OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "dtype": ("torch_dtype",),
     "layer_types": ("layers_block_type",),
     "rope_scaling": ("rope_parameters",),
+    "bits": ("w_bit",),
+    "group_size": ("q_group_size",),
 }
 """What other configurations call the same thing."""
 
@@ -49,13 +52,25 @@ class Fields:
         self.owner = owner
         self.read: set[str] = set()
         self.assumed: dict[str, object] = {}
-        self.sections: list[Fields] = []
+        self.harmless: frozenset[str] = frozenset()
+        self.opened: set[str] = set()
+        """Names of the objects in it that are read field by field."""
+        self._sections: dict[str, Fields] = {}
         self._values = values
         self._defaults = defaults
+
+    @property
+    def sections(self) -> tuple["Fields", ...]:
+        """The objects in it that were opened."""
+        return tuple(self._sections.values())
 
     def names(self) -> tuple[str, ...]:
         """The names that the configuration states, in its order."""
         return tuple(self._values)
+
+    def written(self, name: str) -> object:
+        """The value under this very name, which isn't thereby read."""
+        return self._values.get(name)
 
     def raw(self, name: str) -> object:
         """The value of a field under any of its names, else the class default, else None."""
@@ -72,8 +87,7 @@ class Fields:
 
     def at(self, name: str) -> str:
         """JSON Pointer to a field, under the name that the configuration uses."""
-        used = next((other for other in self._spellings(name) if self._values.get(other) is not None), name)
-        return f"{self.pointer}/{used.replace('~', '~0').replace('/', '~1')}"
+        return f"{self.pointer}/{escaped(self._used(name))}"
 
     def called(self, name: str) -> str:
         """A field's own name for people, under the spelling that the configuration uses: `text_config.torch_dtype`."""
@@ -132,16 +146,30 @@ class Fields:
             for index, value in enumerate(values[:length])
         )
 
-    def section(self, name: str) -> "Fields | None":
-        """A nested object, or None where nothing states it."""
+    def section(self, name: str, harmless: frozenset[str] = frozenset()) -> "Fields | None":
+        """A nested object, or None where nothing states it.
+
+        `harmless` are names in it that may go unread: what else nobody reads is unknown, and is refused.
+        """
         value = self.raw(name)
-        if value is None:
-            return None
+        return None if value is None else self._opened(name, "", value, harmless)
+
+    def section_of_list(self, name: str, index: int, harmless: frozenset[str] = frozenset()) -> "Fields":
+        """One object of a list."""
+        return self._opened(name, f"/{index}", self.items(name)[index], harmless)
+
+    def _opened(self, name: str, item: str, value: object, harmless: frozenset[str]) -> "Fields":
+        pointer = self.at(name) + item
         if not isinstance(value, Mapping):
-            raise Refused(Fault(self.at(name), f"{name} has to be an object, not {_shown(value)}"))
-        section = Fields(value, self.at(name), {}, self.owner)
-        self.sections.append(section)
+            raise Refused(Fault(pointer, f"{name}{item} has to be an object, not {_shown(value)}"))
+        self.opened.add(self._used(name))
+        section = self._sections.setdefault(pointer, Fields(value, pointer, {}, self.owner))
+        section.harmless |= harmless
         return section
+
+    def _used(self, name: str) -> str:
+        """The spelling of a name that the configuration uses."""
+        return next((other for other in self._spellings(name) if self._values.get(other) is not None), name)
 
     def _spellings(self, name: str) -> tuple[str, ...]:
         return (name, *OTHER_NAMES.get(name, ()))
@@ -155,6 +183,9 @@ class Fields:
                 if self._values[spelling] is not None:
                     found.append((spelling, self._values[spelling]))
         for spelling, value in found[1:]:
+            if isinstance(value, Mapping):
+                detail = f"{spelling} stands beside {found[0][0]}: only one of them can be read"
+                raise Refused(Fault(f"{self.pointer}/{spelling}", detail))
             if name not in _FIRST_COUNTS and isinstance(value, bool | int | float | str) and value != found[0][1]:
                 detail = f"{spelling} says {_shown(value)} and {found[0][0]} says {_shown(found[0][1])}"
                 raise Refused(Fault(f"{self.pointer}/{spelling}", detail))

@@ -33,10 +33,13 @@ from service.readers.model_config.recurrent import (
 )
 from service.readers.model_config.tally import tally
 
+_LINEAR_CONFIG = frozenset({"gate_lower_bound"})
+"""Fields of recurrent layers that say nothing of their states."""
+
 
 def _kimi(fields: Fields, shape: Shape) -> Sequence[Mixer]:
     """Kimi-Linear: layers are numbered from 1; attention stores 64 more numbers although it doesn't rotate them."""
-    linear = fields.section("linear_attn_config")
+    linear = fields.section("linear_attn_config", _LINEAR_CONFIG)
     if linear is None:
         raise Refused(
             Fault(fields.at("linear_attn_config"), "linear_attn_config is missing: it says which layers are which")
@@ -66,7 +69,7 @@ def _partition(linear: Fields, shape: Shape, *, from_one: bool) -> frozenset[int
 
 def _glm_next(fields: Fields, shape: Shape) -> Sequence[Mixer]:
     """GLM-5.3-Flash: latent attention without a rotary part, pooled index keys and their ring; KDA elsewhere."""
-    linear = fields.section("linear_attn_config")
+    linear = fields.section("linear_attn_config", _LINEAR_CONFIG)
     if linear is None:
         raise Refused(
             Fault(fields.at("linear_attn_config"), "linear_attn_config is missing: it has the widths of the states")
@@ -159,7 +162,6 @@ _KIMI_K3 = msgspec.structs.replace(
     harmless=_KIMI.harmless
     | {
         "attn_res_block_size",
-        "gate_lower_bound",
         "latent_moe_use_norm",
         "mla_use_output_gate",
         "routed_expert_hidden_size",

@@ -1,6 +1,7 @@
 """Fields that nobody read: harmless by name, or a reason to refuse."""
 
 import re
+from collections.abc import Mapping
 
 from service.readers.model_config.fields import Fields
 
@@ -105,6 +106,22 @@ _HARMLESS = frozenset(
         "original_max_position_embeddings",
     ]
 )
+_OBJECTS = frozenset(
+    [
+        "auto_map",  # which code is loaded: its names are checked with the architecture's
+        "exllama_config",  # which kernel one engine multiplies by
+        "exponential_decay_length_penalty",  # how text is generated
+        "id2label",
+        "label2id",  # the words of a classifier's head
+        "init_config",  # how parameters were drawn before training
+        "meta",  # notes of the tool that quantised
+        "producer",  # its name and version
+        "task_specific_params",  # how text is generated, task by task
+        "tokenizer_config",
+        "transformers.js_config",  # how a browser loads other files of the repository
+    ]
+)
+"""Harmless names whose values may be objects, of whatever is in them. Any other object is read or refused."""
 _OF_MEMORY = re.compile(
     "cache|kv|window|head|layer|state|latent|rank|memor|token|attn|attention|share|compress|chunk|slot|sink|recurrent"
 )
@@ -132,18 +149,25 @@ def is_tower(name: str) -> bool:
 def unknown_in(fields: Fields, harmless: frozenset[str]) -> tuple[str, ...]:
     """Names that no one read and that aren't known to be harmless, in alphabetical order.
 
-    What is null, false or empty is switched off.
+    What is null, false or empty is switched off. Of an object it isn't enough that its name is known: it has to be
+    read field by field, or its name is one of those that hold nothing of the text decoder.
     """
     return tuple(
         name
         for name in sorted(fields.names())
-        if name not in fields.read
-        and name not in harmless
-        and name not in _HARMLESS
-        and not _by_pattern(name)
-        and not is_tower(name)
-        and not _switched_off(fields, name)
+        if not is_tower(name) and not _switched_off(fields, name) and not _is_known(fields, name, harmless)
     )
+
+
+def _is_known(fields: Fields, name: str, harmless: frozenset[str]) -> bool:
+    by_name = name in harmless or name in _HARMLESS or _by_pattern(name)
+    if _holds_objects(fields.written(name)):
+        return name in fields.opened or (by_name and name in _OBJECTS)
+    return by_name or name in fields.read
+
+
+def _holds_objects(value: object) -> bool:
+    return isinstance(value, Mapping) or (isinstance(value, list) and any(isinstance(item, Mapping) for item in value))
 
 
 def _by_pattern(name: str) -> bool:
@@ -153,5 +177,5 @@ def _by_pattern(name: str) -> bool:
 
 
 def _switched_off(fields: Fields, name: str) -> bool:
-    value = fields.raw(name)
+    value = fields.written(name)
     return value is None or value is False or value in ([], {}, "")

@@ -135,8 +135,7 @@ MIXTURE_FAMILIES: Mapping[str, Family] = {
         drafts=like_full_layers,
         harmless=ROUTING
         | {"qk_norm_type", "use_routing_bias", "shared_intermediate_size", "use_gemma_norm", "attention_output_gate"}
-        | {"num_mtp_modules", "swiglu_alpha", "swiglu_limit", "sparse_block_size", "sparse_disable_index_value"}
-        | {"sparse_init_block", "sparse_local_block", "sparse_score_type", "sparse_topk_blocks"},
+        | {"num_mtp_modules", "swiglu_alpha", "swiglu_limit"},
     ),
     "hy_v3": Family(
         config_class="HYV3Config",

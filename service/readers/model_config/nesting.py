@@ -31,5 +31,6 @@ def text_values(config: Mapping[str, object]) -> tuple[tuple[Fields, ...], Mappi
         if not isinstance(nested, Mapping):
             raise Refused(Fault(f"{pointer}/{stated[0]}", f"{stated[0]} has to be an object"))
         around.append(Fields(values, pointer, {}, "this configuration"))
+        around[-1].opened.add(stated[0])
         values, pointer = nested, f"{pointer}/{stated[0]}"
     return tuple(around) or (Fields(values, pointer, {}, "this configuration"),), values, pointer

@@ -8,6 +8,13 @@ from service.capacity.dtypes import ElementDtype, KvCacheDtype
 from service.errors import Fault, NotPlannedYet, Refused
 from service.readers.model_config.fields import Fields
 from service.readers.model_config.left_out import QUANTISED, left_out_of
+from service.readers.model_config.quantisation_fields import (
+    HARMLESS,
+    ROUNDING,
+    groups_of,
+    open_observer,
+    refuse_sparse,
+)
 from service.readers.model_config.tally import Role
 
 MODEL_DTYPES: Mapping[str, ElementDtype] = {
@@ -17,7 +24,6 @@ MODEL_DTYPES: Mapping[str, ElementDtype] = {
     "half": "fp16",
 }
 _NEVER: frozenset[Role] = frozenset({"norms and routers", "per-layer embeddings"})
-_MOST_GROUPS = 64
 _GROUP_SMALL = 64
 """INT4 groups of up to so many numbers count as groups of 32: the larger figure."""
 
@@ -74,6 +80,8 @@ def kv_cache_scheme(section: Fields | None) -> tuple[KvCacheDtype, str] | None:
     """
     if section is None:
         return None
+    scheme = section.section("kv_cache_scheme", ROUNDING)
+    open_observer(scheme)
     algorithm = section.text("kv_cache_quant_algo")
     if algorithm is not None:
         known: Mapping[str, KvCacheDtype] = {"FP8": "fp8", "NVFP4": "nvfp4"}
@@ -82,7 +90,6 @@ def kv_cache_scheme(section: Fields | None) -> tuple[KvCacheDtype, str] | None:
                 Fault(section.at("kv_cache_quant_algo"), f"a cache in '{algorithm[:40]}' isn't planned yet")
             )
         return known[algorithm], "kv_cache_quant_algo"
-    scheme = section.section("kv_cache_scheme")
     if scheme is None:
         return None
     bits, kind = scheme.count("num_bits", most=64), scheme.text("type")
@@ -114,30 +121,26 @@ def _modelopt(section: Fields) -> ElementDtype:
         "W4A8_AWQ": "int4",
         "MXFP4": "mxfp4",
     }
+    groups_of(section)
     algorithm = section.text("quant_algo") or ""
     if algorithm not in known:
         raise Refused(Fault(section.at("quant_algo"), f"'{algorithm[:60]}' isn't a quantisation that is known here"))
     return known[algorithm]
 
 
+def _modelopt_fp4(section: Fields) -> ElementDtype:
+    groups_of(section)
+    return "nvfp4"
+
+
 def _compressed_tensors(section: Fields) -> ElementDtype:
-    """The format of the first group. Groups of several formats would need the layers that each is for."""
-    groups = section.section("config_groups")
-    if groups is None or not 0 < len(groups.names()) <= _MOST_GROUPS:
-        raise Refused(
-            Fault(
-                section.at("config_groups"),
-                f"config_groups has to have 1 to {_MOST_GROUPS} groups: they say what weights are kept in",
-            )
-        )
-    formats: set[ElementDtype] = set()
-    for name in groups.names():
-        group = groups.section(name)
-        weights = group.section("weights") if group is not None else None
-        if group is None or weights is None:
-            raise Refused(Fault(groups.at(name), "this group doesn't say what its weights are kept in"))
-        packing = group.text("format") or section.text("format") or ""
-        formats.add(_group_format(weights, packing))
+    """The format of every group. Groups of several formats would need the layers that each is for."""
+    refuse_sparse(section)
+    groups = groups_of(section)
+    if not groups:
+        raise Refused(Fault(section.at("config_groups"), "config_groups is missing: it says what weights are kept in"))
+    packing = section.text("format") or ""
+    formats = {_group_format(weights, group.text("format") or packing) for group, weights in groups}
     if len(formats) > 1:
         raise Refused(
             Fault(section.at("config_groups"), f"several formats in one checkpoint ({', '.join(sorted(formats))})")
@@ -156,25 +159,32 @@ def _group_format(weights: Fields, packing: str) -> ElementDtype:
     raise Refused(Fault(weights.pointer, f"weights of {bits} bits of type {kind} aren't known"))
 
 
-_METHODS: Mapping[str | None, Callable[[Fields], ElementDtype]] = {
+def _auto_round(section: Fields) -> ElementDtype:
+    if section.text("data_type") not in (None, "int"):
+        raise Refused(Fault(section.at("data_type"), "only whole numbers (int) are known of auto-round"))
+    return _integers(section, section.count("bits", most=64))
+
+
+_METHODS: Mapping[str, Callable[[Fields], ElementDtype]] = {
     "fp8": lambda _: "fp8",
     "fbgemm_fp8": lambda _: "fp8",
-    "awq": lambda section: _integers(section, section.count("bits" if section.has("bits") else "w_bit", most=64)),
+    "awq": lambda section: _integers(section, section.count("bits", most=64)),
     "gptq": lambda section: _integers(section, section.count("bits", most=64)),
-    "auto-round": lambda section: _integers(section, section.count("bits", most=64)),
+    "auto-round": _auto_round,
     "compressed-tensors": _compressed_tensors,
     "mxfp4": lambda _: "mxfp4",
     "bitsandbytes": lambda section: "int4" if section.flag("load_in_4bit") else "int8",
     "modelopt": _modelopt,
-    "modelopt_fp4": lambda _: "nvfp4",
+    "modelopt_fp4": _modelopt_fp4,
 }
 """The methods that are known. ModelOpt's own file names its algorithm only."""
 
 
 def _format(section: Fields, method: str | None) -> ElementDtype:
     known = "modelopt" if method is None and section.has("quant_algo") else method
-    if known not in _METHODS:
+    if known is None or known not in _METHODS:
         shown = f"'{method[:60]}'" if method else "no method"
-        detail = f"{shown} isn't a quantisation that is known here: {', '.join(str(name) for name in _METHODS)}"
+        detail = f"{shown} isn't a quantisation that is known here: {', '.join(_METHODS)}"
         raise Refused(Fault(section.at("quant_method"), detail))
+    section.harmless |= HARMLESS[known]
     return _METHODS[known](section)

@@ -60,7 +60,7 @@ def read_model(
     _refuse_unreal(caches, fields)
     tied, extras = _tied(fields, outer, family), family.extras(fields, shape) if family.extras else tally()
     dtype = _dtype(fields, outer)
-    section = fields.section("quantization_config") or outer.section("quantization_config")
+    section = _quantisation(fields, outer)
     formats = read_quantisation(
         section,
         MODEL_DTYPES[dtype or "bfloat16"],
@@ -160,6 +160,16 @@ def _tied(fields: Fields, outer: Fields, family: Family) -> bool:
     if fields.has("tie_word_embeddings"):
         return fields.flag("tie_word_embeddings")
     return outer.flag("tie_word_embeddings", otherwise=family.tied)
+
+
+def _quantisation(fields: Fields, outer: Fields) -> Fields | None:
+    """The `quantization_config` of the text decoder, or the one beside it, where only one of them states any."""
+    inner = fields.section("quantization_config")
+    beside = outer.section("quantization_config") if fields.pointer else None
+    if inner is not None and beside is not None:
+        detail = f"it stands beside {fields.called('quantization_config')}: only one of them can be read"
+        raise Refused(Fault(beside.pointer, detail))
+    return inner or beside
 
 
 def _dtype(fields: Fields, outer: Fields) -> str | None:

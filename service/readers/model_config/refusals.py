@@ -1,6 +1,7 @@
 """What is said of a configuration that isn't known whole: what was understood of it, and what was not."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from service.errors import Fault, Refused
 from service.readers.faults import escaped
@@ -32,7 +33,9 @@ def understood(inner: Fields) -> str:
         "hidden_size",
         "vocab_size",
     ):
-        value = inner.raw(field)
+        value = None
+        with suppress(Refused):  # two names that disagree: neither was understood
+            value = inner.raw(field)
         if isinstance(value, int) and not isinstance(value, bool) and 0 < value < TOKENS:
             found.append(f"{field} {value:,}")
     return f"understood were {', '.join(found)}" if found else "nothing of it was understood"
@@ -41,15 +44,10 @@ def understood(inner: Fields) -> str:
 def not_understood(inner: Fields, pointer: str, name: str) -> tuple[Fault, ...]:
     """One fault for the architecture with what was found, and one for each field that nobody knows."""
     found = understood(inner)
-    for field in (
-        "max_position_embeddings",
-        "intermediate_size",
-        "dtype",
-        "rope_scaling",
-        "quantization_config",
-        "tie_word_embeddings",
-    ):
-        inner.raw(field)
+    for field in ("max_position_embeddings", "intermediate_size", "dtype", "tie_word_embeddings"):
+        with suppress(Refused):
+            inner.raw(field)
+    inner.opened |= {"rope_scaling", "rope_parameters", "quantization_config"}
     if not name:
         shown = "the configuration names no architecture"
     elif not name.isprintable():
@@ -67,17 +65,16 @@ def not_understood(inner: Fields, pointer: str, name: str) -> tuple[Fault, ...]:
 
 
 def refuse_unknown(fields: Fields, around: Sequence[Fields], family: Family, model_type: str) -> None:
-    """Refuse fields that nobody knows: one of them may change the cache."""
+    """Refuse fields that nobody knows, in the configuration and in every object in it: one may change the cache."""
     places = [(fields, family.harmless)]
-    unchecked = (fields.at("rope_scaling"), fields.at("quantization_config"))  # read in full, or of no shape
-    places += [(section, family.harmless) for section in fields.sections if section.pointer not in unchecked]
     if fields.pointer:
         places += [(around[0], _OUTER), *((between, _BETWEEN) for between in around[1:])]
         fields.read.update(_OUTER - set(NESTED))
+    places += [(section, section.harmless) for place, _ in tuple(places) for section in _sections(place)]
     unknown = [
         Fault(
             f"{place.pointer}/{escaped(name[:_LONGEST_NAME])}",
-            f"{name[:80]} isn't known for {model_type}, and may concern the cache",
+            f"{name[:80]} isn't known for {model_type}, and may concern the cache, the context or the weights",
         )
         for place, harmless in places
         for name in unknown_in(place, harmless)
@@ -85,3 +82,10 @@ def refuse_unknown(fields: Fields, around: Sequence[Fields], family: Family, mod
     if unknown:
         found = understood(fields)
         raise Refused(*(Fault(one.pointer, f"{one.detail}; {found}") for one in unknown[:_MOST_UNKNOWN]))
+
+
+def _sections(place: Fields) -> Iterator[Fields]:
+    """The objects in a configuration that were opened, and those in them."""
+    for section in place.sections:
+        yield section
+        yield from _sections(section)

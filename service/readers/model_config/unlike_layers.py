@@ -1,6 +1,6 @@
 """Attention layers of families whose layers aren't alike in their heads."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -22,10 +22,19 @@ def all_attention(fields: Fields, shape: Shape) -> Sequence[Mixer]:
     return grouped_query(bias=False, qk_norm="use_qk_norm", norm_all_heads=True)(fields, shape)
 
 
+_WHICH_BLOCKS = frozenset(
+    {"sparse_block_size", "sparse_disable_index_value", "sparse_init_block", "sparse_local_block", "sparse_score_type"}
+    | {"sparse_topk_blocks"}
+)
+"""How MiniMax-M3 picks the blocks that a token attends to; all are kept."""
+_FEED_FORWARD = frozenset({"ffn_mult", "gated", "hidden_act", "intermediate_size", "no_op", "replace_with_linear"})
+"""The feed-forward network of a Nemotron-NAS block, whose parameters aren't counted from its configuration."""
+
+
 def block_sparse(fields: Fields, shape: Shape) -> Sequence[Mixer]:
     """MiniMax-M3: ordinary attention that keeps everything, and one index key per token in the sparse layers."""
     plain = grouped_query(bias=False, qk_norm="use_qk_norm")(fields, shape)
-    sparse = fields.section("sparse_attention_config")
+    sparse = fields.section("sparse_attention_config", _WHICH_BLOCKS)
     if sparse is None or not sparse.flag("use_sparse_attention"):
         return plain
     freq = sparse.counts("sparse_attention_freq", most=1, length=shape.layers)
@@ -110,7 +119,8 @@ def nas(fields: Fields, shape: Shape) -> Sequence[Mixer]:
     dim = head_dim(fields, shape)
     mixers = []
     for index, block in enumerate(_blocks(fields, shape)):
-        attends = block.section("attention")
+        attends = block.section("attention", frozenset({"n_heads_in_group"}))  # a block without attention may say it
+        block.section("ffn", _FEED_FORWARD)
         if attends is None or attends.flag("no_op") or attends.flag("replace_with_linear"):
             weights = (
                 tally(attention=shape.hidden * shape.hidden)
@@ -138,13 +148,8 @@ def nas(fields: Fields, shape: Shape) -> Sequence[Mixer]:
 
 def _blocks(fields: Fields, shape: Shape) -> Sequence[Fields]:
     blocks = fields.items("block_configs")
-    if len(blocks) < shape.layers:
+    if len(blocks) != shape.layers:
         raise Refused(
             Fault(fields.at("block_configs"), f"block_configs has {len(blocks)} entries for {shape.layers} layers")
         )
-    found = []
-    for index, block in enumerate(blocks[: shape.layers]):
-        if not isinstance(block, Mapping):
-            raise Refused(Fault(f"{fields.at('block_configs')}/{index}", "a block has to be an object"))
-        found.append(Fields(block, f"{fields.at('block_configs')}/{index}", {}, fields.owner))
-    return found
+    return [fields.section_of_list("block_configs", index) for index in range(shape.layers)]
