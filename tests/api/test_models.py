@@ -107,6 +107,30 @@ def test_a_known_architecture_with_an_unknown_field_of_the_cache_is_refused(clie
     assert [pointer for pointer, _ in found] == ["#/config/kv_compression_ratio"]
 
 
+@pytest.mark.parametrize(("path", "inside"), [("/v1/models/read", "#/config"), ("/v1/estimates", "#/model/config")])
+@pytest.mark.parametrize(
+    ("change", "pointer"),
+    [
+        ({"architectures": ["MyInventedForCausalLM"]}, "/architectures/0"),
+        ({"model_type": "my_invented"}, "/model_type"),
+        ({"auto_map": {"AutoModelForCausalLM": "modeling_mine.MineForCausalLM"}}, "/auto_map/AutoModelForCausalLM"),
+        ({"rope_scaling": {"rope_type": "llama3", "kv_compression_ratio": 4}}, "/rope_scaling/kv_compression_ratio"),
+        (
+            {"quantization_config": {"quant_method": "fp8", "kv_compression_ratio": 4}},
+            "/quantization_config/kv_compression_ratio",
+        ),
+    ],
+)
+def test_a_name_or_a_nested_field_that_nobody_knows_is_refused_with_what_was_understood(
+    client: httpx.Client, path: str, inside: str, change: dict[str, Any], pointer: str
+) -> None:
+    config = LLAMA_8B | change
+    body = {"config": config} if path.endswith("read") else INLINE | {"model": {"config": config}}
+    ((found, detail),) = errors(client.post(path, json=body))
+    assert found == f"{inside}{pointer}"
+    assert "understood were num_hidden_layers 32, num_attention_heads 32, num_key_value_heads 8" in detail
+
+
 @pytest.mark.parametrize(
     "model",
     [

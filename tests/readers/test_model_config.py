@@ -20,7 +20,6 @@ from service.readers.model_config import read_model
 Config = Mapping[str, Any]
 
 LLAMA: Config = {
-    "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
     "hidden_size": 4096,
     "intermediate_size": 14336,
@@ -76,7 +75,7 @@ def parameters(model: Model) -> int | None:
 
 
 def test_llama_3_1_8b_has_8_kv_heads_of_128_in_32_layers_and_8_030_261_248_parameters() -> None:
-    model = read_model(LLAMA)
+    model = read_model({**LLAMA, "architectures": ["LlamaForCausalLM"]})
     assert model.architecture == "LlamaForCausalLM"
     assert model.caches.value == (FullAttention(layers=32, kv_heads=8, key_dim=128, value_dim=128),)
     assert parameters(model) == 8_030_261_248
@@ -290,7 +289,10 @@ def test_a_vision_model_with_a_flat_configuration_is_read_like_its_text_decoder(
 
 
 def test_a_text_decoder_two_levels_deep_is_found() -> None:
-    config = {"model_type": "qwen2_5_omni", "thinker_config": {"model_type": "x", "text_config": {**LLAMA}}}
+    config = {
+        "model_type": "qwen2_5_omni",
+        "thinker_config": {"model_type": "qwen2_5_omni_thinker", "text_config": {**LLAMA}},
+    }
     assert parameters(read_model(config)) == 8_030_261_248
 
 

@@ -278,9 +278,6 @@ PASSED_OVER = {
     # The words of a classifier's head.
     "/text_config/id2label": 3,
     "/text_config/label2id": 3,
-    # Which code is loaded.
-    "/auto_map": 25,
-    "/text_config/auto_map": 3,
 }
 """Objects of the collected configurations in which nothing concerns the cache, and how many have them."""
 

@@ -13,7 +13,6 @@ from service.errors import Fault, Refused
 from service.readers.model_config import read_model
 
 LLAMA: Mapping[str, Any] = {
-    "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
     "hidden_size": 4096,
     "intermediate_size": 14336,
@@ -290,7 +289,7 @@ def test_a_second_text_configuration_is_refused() -> None:
 
 @pytest.mark.parametrize("extra", [{"kv_compression_ratio": 4}, {"quantization_config": {"quant_method": "fp8"}}])
 def test_an_unknown_field_between_two_nested_configurations_is_refused(extra: Mapping[str, Any]) -> None:
-    (fault,) = faults({"model_type": "x", "thinker_config": {"text_config": LLAMA, **extra}})
+    (fault,) = faults({"model_type": "qwen2_5_omni", "thinker_config": {"text_config": LLAMA, **extra}})
     assert fault.pointer == f"/thinker_config/{next(iter(extra))}"
 
 
@@ -407,7 +406,7 @@ YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 
 GROUP = {"targets": ["Linear"], "weights": {"num_bits": 8, "type": "float", "symmetric": True}}
 COMPRESSED = {"quant_method": "compressed-tensors", "config_groups": {"group_0": GROUP}, "ignore": ["lm_head"]}
 KIMI = {
-    **{name: value for name, value in LLAMA.items() if name not in ("architectures", "num_key_value_heads")},
+    **{name: value for name, value in LLAMA.items() if name != "num_key_value_heads"},
     "model_type": "kimi_linear",
     "num_hidden_layers": 2,
     "kv_lora_rank": 512,
@@ -425,7 +424,7 @@ KIMI = {
     },
 }
 NAS = {
-    **{name: value for name, value in LLAMA.items() if name not in ("architectures", "num_key_value_heads")},
+    **{name: value for name, value in LLAMA.items() if name != "num_key_value_heads"},
     "model_type": "nemotron-nas",
     "num_hidden_layers": 2,
     "block_configs": [{"attention": {"n_heads_in_group": 8}, "ffn": {"ffn_mult": 2.5}}, {"attention": {"no_op": True}}],
@@ -578,3 +577,165 @@ def test_a_block_more_than_there_are_layers_is_refused() -> None:
 def test_names_that_disagree_are_left_out_of_what_was_understood() -> None:
     config = {"model_type": "zebra", "num_hidden_layers": 24, "num_layers": 12, "hidden_size": 512}
     assert faults(config)[0].detail.endswith("understood were hidden_size 512")
+
+
+NAMED = {**LLAMA, "architectures": ["LlamaForCausalLM"]}
+KIMI_CODE = {
+    "AutoConfig": "configuration_kimi.KimiLinearConfig",
+    "AutoModel": "modeling_kimi.KimiLinearModel",
+    "AutoModelForCausalLM": "moonshotai/Kimi-Linear--modeling_kimi.KimiLinearForCausalLM",
+    "AutoTokenizer": ["tokenization_kimi.TikTokenTokenizer", None],
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "MyInventedForCausalLM",
+        "Qwen2ForCausalLM",
+        "LlavaForConditionalGeneration",
+        "MyLlamaForCausalLM",
+        "Llama2ForCausalLM",
+        "LlamaForInventedCaching",
+        "Llama",
+        "llamaForCausalLM",
+        "LLAMAForCausalLM",
+        "LlamaForCausalLM ",
+        " LlamaForCausalLM",
+        "LlamaForCausalLMEagle3",
+        "Ll\u0430maForCausalLM",
+    ],
+)
+def test_a_known_model_type_under_a_name_that_is_not_its_own_is_refused(name: str) -> None:
+    first, *others = faults({**LLAMA, "architectures": [name], "spiral_cache_factor": 3})
+    assert first.pointer == "/architectures/0"
+    assert first.detail.startswith(f"'{name}' isn't an architecture of llama that is known here; understood were ")
+    assert "num_hidden_layers 32, num_attention_heads 32, num_key_value_heads 8" in first.detail
+    assert others == [Fault("/spiral_cache_factor", "spiral_cache_factor isn't known")]
+
+
+@pytest.mark.parametrize("name", ["Llama\u200bForCausalLM", "Llama\u2060ForCausalLM", "x" * 201])
+def test_a_name_that_cannot_be_told_from_another_is_refused(name: str) -> None:
+    (fault,) = faults({**LLAMA, "architectures": [name]})
+    assert fault == Fault("/architectures/0", "an architecture has to be printable text of at most 200 characters")
+
+
+def test_every_name_of_an_architecture_has_to_be_known() -> None:
+    names = ["LlamaForCausalLM", "OneForCausalLM", "LlamaModel", "TwoForCausalLM"]
+    assert [fault.pointer for fault in faults({**LLAMA, "architectures": names})] == [
+        "/architectures/1",
+        "/architectures/3",
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["LlamaForCausalLM", "LlamaModel", "LlamaForSequenceClassification", "LlamaForTokenClassification"],
+)
+def test_a_known_decoder_under_another_head_is_read_like_it(name: str) -> None:
+    model = read_model({**LLAMA, "architectures": [name]})
+    assert model.architecture == name
+    assert model.caches == read_model(LLAMA).caches
+
+
+def test_a_known_architecture_of_an_unknown_model_type_is_refused() -> None:
+    (fault,) = faults({**NAMED, "model_type": "my_invented"})
+    assert fault.pointer == "/model_type"
+    assert fault.detail.startswith("'my_invented' isn't an architecture that is known here; understood were ")
+
+
+@pytest.mark.parametrize("name", ["Llama", "llama ", "LLAMA", "ll\u0430ma"])
+def test_a_model_type_that_only_looks_like_a_known_one_is_refused(name: str) -> None:
+    assert faults({**NAMED, "model_type": name})[0].pointer == "/model_type"
+
+
+def test_an_architecture_alone_is_read_where_its_configurations_name_no_model_type() -> None:
+    config = {name: value for name, value in NAMED.items() if name != "model_type"}
+    assert read_model(config) == read_model(NAMED)
+    assert (
+        faults({**config, "architectures": ["LlamaForCausalLM", "HelixForCausalLM"]})[0].pointer == "/architectures/1"
+    )
+
+
+def test_code_of_the_repository_is_known_by_its_classes() -> None:
+    expected = read_model(KIMI)
+    assert read_model({**KIMI, "auto_map": KIMI_CODE}) == expected
+    for auto, name in {
+        "AutoConfig": "configuration_kimi.KimiSpiralConfig",
+        "AutoModel": "modeling_kimi.DeepseekV3Model",
+        "AutoModelForCausalLM": "modeling_kimi.KimiLinearForSpirals",
+    }.items():
+        first, *_ = faults({**KIMI, "auto_map": {**KIMI_CODE, auto: name}})
+        assert first.pointer == f"/auto_map/{auto}"
+        assert first.detail.startswith(f"'{name}' isn't code of kimi_linear that is known here; understood were ")
+
+
+@pytest.mark.parametrize(
+    ("code", "pointer"),
+    [
+        (5, "/auto_map"),
+        ([], "/auto_map"),
+        ({f"AutoModelFor{index}": "a.LlamaModel" for index in range(65)}, "/auto_map"),
+        ({"AutoModel": 5}, "/auto_map/AutoModel"),
+        ({"AutoModel": ["a.LlamaModel"]}, "/auto_map/AutoModel"),
+        ({"AutoModel": None}, "/auto_map/AutoModel"),
+        ({"AutoModel": "a.Llama\u200bModel"}, "/auto_map/AutoModel"),
+        ({"AutoModel": "a.LlamaConfig"}, "/auto_map/AutoModel"),
+        ({"AutoCache": "a.LlamaCache"}, "/auto_map/AutoCache"),
+        ({"automodel": "a.LlamaModel"}, "/auto_map/automodel"),
+        ({"kv_compression_ratio": 4}, "/auto_map/kv_compression_ratio"),
+    ],
+)
+def test_code_that_nobody_can_name_is_refused(code: object, pointer: str) -> None:
+    assert faults({**NAMED, "auto_map": code})[0].pointer == pointer
+
+
+def test_names_around_a_text_decoder_have_to_be_known_too() -> None:
+    nested = {"model_type": "llava", "architectures": ["LlavaForConditionalGeneration"], "text_config": NAMED}
+    assert read_model(nested).caches == read_model(LLAMA).caches
+    changes: list[tuple[Mapping[str, Any], str]] = [
+        ({"model_type": "my_llava"}, "/model_type"),
+        ({"model_type": "qwen3_vl"}, "/model_type"),
+        ({"model_type": "llava\u200b"}, "/model_type"),
+        ({"architectures": ["MyLlavaForConditionalGeneration"]}, "/architectures/0"),
+        ({"auto_map": {"AutoModel": "modeling_spiral.SpiralModel"}}, "/auto_map/AutoModel"),
+        (
+            {"text_config": {**LLAMA, "architectures": ["LlavaForConditionalGeneration"]}},
+            "/text_config/architectures/0",
+        ),
+        ({"text_config": {**LLAMA, "auto_map": {"AutoModel": "a.SpiralModel"}}}, "/text_config/auto_map/AutoModel"),
+        ({"text_config": {**LLAMA, "model_type": "llava"}}, "/text_config/model_type"),
+    ]
+    for change, pointer in changes:
+        first, *_ = faults({**nested, **change})
+        assert first.pointer == pointer
+        assert "understood were num_hidden_layers 32" in first.detail
+
+
+def test_a_model_around_a_text_decoder_without_one_is_refused() -> None:
+    (fault,) = faults({**LLAMA, "model_type": "llava"})
+    assert fault.pointer == "/model_type"
+    assert fault.detail.startswith("the text configuration of this model type is missing; understood were ")
+
+
+@pytest.mark.parametrize("names", ["LlamaForCausalLM", {"0": "LlamaForCausalLM"}, 5, True, ["LlamaForCausalLM"] * 65])
+def test_architectures_that_are_no_short_list_are_refused(names: object) -> None:
+    (fault,) = faults({**LLAMA, "architectures": names})
+    assert fault == Fault("/architectures", "architectures has to be a list of at most 64 items")
+
+
+@pytest.mark.parametrize("place", ["rope_scaling", "rope_parameters", "quantization_config"])
+@pytest.mark.parametrize("value", [[], ["a"], 5, "fp8", True, [{"quant_method": "fp8"}]])
+def test_what_has_to_be_an_object_and_is_none_is_refused(place: str, value: object) -> None:
+    (fault,) = faults({**LLAMA, place: value})
+    assert fault.pointer == f"/{place}"
+
+
+def test_a_hundred_thousand_unknown_fields_are_refused_by_the_first_twenty() -> None:
+    many = {f"field_{index:06}": index for index in range(100_000)}
+    for place in ("", "rope_scaling", "quantization_config"):
+        inside = {"quant_method": "fp8", **many} if place == "quantization_config" else many
+        found = faults({**LLAMA, place: inside} if place else {**LLAMA, **many})
+        assert [fault.pointer for fault in found] == [
+            f"{'/' if place else ''}{place}/field_{index:06}" for index in range(20)
+        ]

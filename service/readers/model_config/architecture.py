@@ -1,45 +1,48 @@
 """Which family a configuration is of."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from service.errors import Fault, NotPlannedYet, Refused
 from service.readers.model_config.decoder import Family
 from service.readers.model_config.fields import Fields
+from service.readers.model_config.names import architectures_of, strange_names
 from service.readers.model_config.refusals import not_understood
-from service.readers.model_config.table import BY_ARCHITECTURE, FAMILIES, TEXT_TYPES, UNPLANNED
+from service.readers.model_config.table import BY_ARCHITECTURE, FAMILIES, SHARED, TEXT_TYPES, UNPLANNED
 
 
-def family_of(outer: Fields, values: Mapping[str, object], pointer: str) -> tuple[Family, str]:
-    """The family by the architecture where that is what tells, else by the text decoder's model type.
+def family_of(around: Sequence[Fields], values: Mapping[str, object], pointer: str) -> tuple[Family, str]:
+    """The family by the text decoder's model type, or by the architecture where none is named or several share it.
 
     Raises:
-        Refused: it isn't known. What was understood is said, and every field that would have had to be.
+        Refused: it isn't known, or is called by a name that isn't its own. What was understood is said, and every
+            field that would have had to be.
     """
     inner = Fields(values, pointer, {}, "this configuration")
+    outer = around[0]
     architecture = architecture_of(outer, "")
-    outer_type = outer.text("model_type") or ""
-    stated = inner.text("model_type") or outer_type
+    stated = inner.text("model_type") or outer.text("model_type") or ""
     stated = TEXT_TYPES.get(stated, stated)
-    if architecture in BY_ARCHITECTURE and (
-        not stated or stated not in FAMILIES or architecture.startswith(("Bailing", "KimiK3", "MistralLarge3"))
-    ):
-        stated = BY_ARCHITECTURE[architecture]
-    if stated in UNPLANNED:
-        raise NotPlannedYet(Fault(f"{pointer}/model_type", UNPLANNED[stated]))
-    if stated in FAMILIES:
-        return FAMILIES[stated], stated
-    raise Refused(*not_understood(inner, pointer, stated or architecture))
+    read_as = SHARED.get((architecture, stated), stated) if stated else BY_ARCHITECTURE.get(architecture, "")
+    if read_as in UNPLANNED:
+        raise NotPlannedYet(Fault(f"{pointer}/model_type", UNPLANNED[read_as]))
+    if read_as not in FAMILIES:
+        raise Refused(*not_understood(inner, (_unknown(f"{pointer}/model_type", stated or architecture),)))
+    family = FAMILIES[read_as]
+    strange = strange_names(inner, around if pointer else (), family, read_as)
+    if strange:
+        raise Refused(*not_understood(inner, strange))
+    return family, read_as
+
+
+def _unknown(pointer: str, name: str) -> Fault:
+    if not name:
+        return Fault(pointer, "the configuration names no architecture")
+    if not name.isprintable():
+        return Fault(pointer, "model_type has to be printable text")
+    return Fault(pointer, f"'{name[:80]}' isn't an architecture that is known here")
 
 
 def architecture_of(outer: Fields, otherwise: str) -> str:
-    """The first name under `architectures`, if there is any, else what it is otherwise called.
-
-    Raises:
-        Refused: one of them isn't text that can be shown, such as text with control or bidirectional characters.
-    """
-    names = outer.items("architectures", most=64)
-    for index, name in enumerate(names):
-        if not isinstance(name, str) or len(name) > 200 or not name.isprintable():  # noqa: PLR2004
-            detail = "an architecture has to be printable text of at most 200 characters"
-            raise Refused(Fault(f"/architectures/{index}", detail))
-    return str(names[0]) if names and names[0] else otherwise
+    """The first name under `architectures`, if there is any, else what it is otherwise called."""
+    names = architectures_of(outer)
+    return names[0] if names and names[0] else otherwise

@@ -118,6 +118,7 @@ CLASSIC: Mapping[str, Family] = {
     ),
     "mpt": Family(
         config_class="MptConfig",
+        also=frozenset({"MPT"}),
         mixers=_mpt,
         feed_forwards=_FourTimes(bias=False),
         tied=True,

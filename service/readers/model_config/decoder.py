@@ -57,6 +57,8 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     """The class of Transformers, or of the model's own code, whose defaults stand in for fields left out."""
     mixers: Mixers
     feed_forwards: FeedForwards
+    also: frozenset[str] = frozenset()
+    """What its classes are called where not as that of its configuration: `MPT` of MPTForCausalLM."""
     layers: Callable[[Fields], int] | None = None
     """How the number of layers is read where it isn't `num_hidden_layers`."""
     norms: int = 2

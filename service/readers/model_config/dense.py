@@ -23,6 +23,7 @@ _QWEN2 = Family(
     harmless=frozenset({"max_window_layers", "use_mrope"}),
 )
 _QWEN2_VL = msgspec.structs.replace(_QWEN2, config_class="Qwen2VLTextConfig", defaults={"num_key_value_heads": 8})
+_QWEN2_5_VL = msgspec.structs.replace(_QWEN2_VL, also=frozenset({"Qwen2_5_VL"}))
 _QWEN3 = Family(
     config_class="Qwen3Config",
     mixers=grouped_query(late_windows, qk_norm=True),
@@ -53,12 +54,12 @@ DENSE: Mapping[str, Family] = {
         defaults={"num_key_value_heads": 8, "head_dim": 128},
     ),
     "qwen2": _QWEN2,
-    "qwen2_5_vl": _QWEN2_VL,
-    "qwen2_5_vl_text": _QWEN2_VL,
+    "qwen2_5_vl": _QWEN2_5_VL,
+    "qwen2_5_vl_text": _QWEN2_5_VL,
     "qwen2_vl": _QWEN2_VL,
     "qwen2_vl_text": _QWEN2_VL,
     "qwen3": _QWEN3,
-    "qwen3_vl_text": _QWEN3,
+    "qwen3_vl_text": msgspec.structs.replace(_QWEN3, also=frozenset({"Qwen3VL"})),
     "granite": Family(
         config_class="GraniteConfig",
         mixers=grouped_query(),
@@ -138,6 +139,7 @@ DENSE: Mapping[str, Family] = {
     ),
     "baichuan": Family(
         config_class="BaichuanConfig",
+        also=frozenset({"BaiChuan"}),
         mixers=grouped_query(bias=False),
         feed_forwards=dense(bias=False),
         harmless=frozenset({"z_loss_weight"}),
@@ -149,7 +151,7 @@ DENSE: Mapping[str, Family] = {
         tied=False,
     ),
     "exaone4": _EXAONE4,
-    "exaone4_5_text": _EXAONE4,
+    "exaone4_5_text": msgspec.structs.replace(_EXAONE4, also=frozenset({"Exaone4_5", "Exaone4_5_"})),
     "mimo": Family(
         config_class="MiMoConfig",
         mixers=grouped_query(late_windows, bias=True, out_bias=False),

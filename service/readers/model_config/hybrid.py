@@ -167,7 +167,7 @@ HYBRID: Mapping[str, Family] = {
         | {"indexer_n_heads", "indexer_budget", "output_gate_type"},
     ),
     "minimax_m1": _MINIMAX,
-    "minimax_text_01": _MINIMAX,
+    "minimax_text_01": msgspec.structs.replace(_MINIMAX, also=frozenset({"MiniMaxText01"})),
     "lfm2": _LFM2,
     "lfm2_moe": msgspec.structs.replace(
         _LFM2, config_class="Lfm2MoeConfig", feed_forwards=Experts(router_bias=True), harmless=_LFM2.harmless | ROUTING

@@ -157,6 +157,7 @@ _BAILING = Family(
 _KIMI_K3 = msgspec.structs.replace(
     _KIMI,
     config_class="KimiK3TextConfig",
+    also=frozenset({"KimiLinear"}),  # as the decoder alone is called
     feed_forwards=nothing,
     counted=False,
     harmless=_KIMI.harmless

@@ -160,7 +160,7 @@ _DSA = msgspec.structs.replace(
 
 LATENT: Mapping[str, Family] = {
     "deepseek_v2": _DEEPSEEK_V2,
-    "deepseek_v3": _DEEPSEEK_V3,
+    "deepseek_v3": msgspec.structs.replace(_DEEPSEEK_V3, also=frozenset({"MistralLarge3"})),
     "kimi_k2": _DEEPSEEK_V3,
     "deepseek_v32": _DSA,
     "glm_moe_dsa": msgspec.structs.replace(_DSA, config_class="GlmMoeDsaConfig"),

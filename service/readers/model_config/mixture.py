@@ -81,6 +81,7 @@ MIXTURE_FAMILIES: Mapping[str, Family] = {
     "mixtral": _MIXTRAL,
     "phimoe": Family(
         config_class="PhimoeConfig",
+        also=frozenset({"PhiMoE"}),
         mixers=grouped_query(all_windows),
         feed_forwards=Experts(),
         norm_width=2,
@@ -156,6 +157,7 @@ MIXTURE_FAMILIES: Mapping[str, Family] = {
     ),
     "exaone_moe": Family(
         config_class="ExaoneMoeConfig",
+        also=frozenset({"ExaoneMoE"}),
         mixers=grouped_query(every(4), bias=False, qk_norm=True),
         feed_forwards=Experts(router_bias=True),
         drafts=like_full_layers,
@@ -215,7 +217,7 @@ MIXTURE_FAMILIES: Mapping[str, Family] = {
         | {"routed_scaling_factor", "attention_head_dim"},
     ),
     "step3p5": _STEP,
-    "step3p7": _STEP,
+    "step3p7": msgspec.structs.replace(_STEP, also=frozenset({"Step3p7", "Step3p7Flash"})),
     "nemotron-nas": Family(
         config_class="DeciLMConfig",
         mixers=nas,

@@ -47,7 +47,7 @@ def read_model(
             raise Refused(Fault("", f"{name} has to lie between 1 and {most:,}"))
     around, values, pointer = text_values(config)
     outer = around[0]
-    family, model_type = family_of(outer, values, pointer)
+    family, model_type = family_of(around, values, pointer)
     fields = Fields(values, pointer, family.defaults, family.config_class)
     fields.raw("architectures")
     shape, context_source = _shape(fields, family)

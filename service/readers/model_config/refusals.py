@@ -41,24 +41,18 @@ def understood(inner: Fields) -> str:
     return f"understood were {', '.join(found)}" if found else "nothing of it was understood"
 
 
-def not_understood(inner: Fields, pointer: str, name: str) -> tuple[Fault, ...]:
-    """One fault for the architecture with what was found, and one for each field that nobody knows."""
+def not_understood(inner: Fields, names: Sequence[Fault]) -> tuple[Fault, ...]:
+    """The faults of its names with what was found, and one for each field that nobody knows of such a model."""
     found = understood(inner)
     for field in ("max_position_embeddings", "intermediate_size", "dtype", "tie_word_embeddings"):
         with suppress(Refused):
             inner.raw(field)
     inner.opened |= {"rope_scaling", "rope_parameters", "quantization_config"}
-    if not name:
-        shown = "the configuration names no architecture"
-    elif not name.isprintable():
-        shown = "model_type has to be printable text"
-    else:
-        shown = f"'{name[:80]}' isn't an architecture that is known here"
     unknown = unknown_in(inner, frozenset())
     return (
-        Fault(f"{pointer}/model_type", f"{shown}; {found}"),
+        *(Fault(one.pointer, f"{one.detail}; {found}") for one in names[:_MOST_UNKNOWN]),
         *(
-            Fault(f"{pointer}/{escaped(field[:_LONGEST_NAME])}", f"{field[:80]} isn't known")
+            Fault(f"{inner.pointer}/{escaped(field[:_LONGEST_NAME])}", f"{field[:80]} isn't known")
             for field in unknown[:_MOST_UNKNOWN]
         ),
     )

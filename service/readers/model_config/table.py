@@ -34,7 +34,14 @@ BY_ARCHITECTURE: Mapping[str, str] = {
     "BailingMoeV2_5ForCausalLM": "bailing_hybrid",
     "BailingMoeV3ForCausalLM": "bailing_hybrid_v3",
 }
-"""Model types of architectures whose configuration names none, or one that several share."""
+"""Model types of architectures whose configurations may name none."""
+
+SHARED: Mapping[tuple[str, str], str] = {
+    ("MistralLarge3ForCausalLM", "mistral"): "deepseek_v3",
+    ("KimiK3ForConditionalGeneration", "kimi_linear"): "kimi_k3",
+    ("BailingMoeV3ForCausalLM", "bailing_hybrid"): "bailing_hybrid_v3",
+}
+"""Architectures under the model type of another: which one they are read as."""
 
 TEXT_TYPES: Mapping[str, str] = {
     "gemma3": "gemma3_text",
@@ -50,6 +57,35 @@ TEXT_TYPES: Mapping[str, str] = {
     "llava_next": "llama",
 }
 """Model types of nested text configurations that name none."""
+
+WRAPPERS: Mapping[str, str] = {
+    "aya_vision": "AyaVision",
+    "cohere2_vision": "Cohere2Vision",
+    "deepseek_vl_v2": "DeepseekVLV2",
+    "got_ocr2": "GotOcr2",
+    "idefics3": "Idefics3",
+    "inkling_mm_model": "Inkling",
+    "interns1": "InternS1",
+    "internvl": "InternVL",
+    "internvl_chat": "InternVLChat",
+    "kimi_k25": "KimiK25",
+    "kimi_vl": "KimiVL",
+    "lfm2_vl": "Lfm2Vl",
+    "llava": "Llava",
+    "llava_next": "LlavaNext",
+    "llava_next_video": "LlavaNextVideo",
+    "llava_onevision": "LlavaOnevision",
+    "mistral3": "Mistral3",
+    "paligemma": "PaliGemma",
+    "qwen2_5_omni": "Qwen2_5Omni",
+    "qwen2_5_omni_thinker": "Qwen2_5OmniThinker",
+    "smolvlm": "SmolVLM",
+    "video_llava": "VideoLlava",
+    "vipllava": "VipLlava",
+    "voxtral": "Voxtral",
+}
+"""Model types around a text decoder of any family, and what their classes are called. They put images or sound before
+it as tokens, and keep nothing of their own."""
 
 UNPLANNED: Mapping[str, str] = {
     "lfm3": "LFM3 isn't planned yet: its configuration doesn't say which layers are attention",
