@@ -29,13 +29,6 @@ def bundled_catalog() -> Catalog:
     return Catalog(1, bundled_versions())
 
 
-@cache
-def unplanned_models() -> dict[str, str]:
-    """Models that are known and can't be planned, with the reason."""
-    raw = files(__package__).joinpath("data", "unplanned_models.json").read_bytes()
-    return msgspec.json.decode(raw, type=dict[str, str])
-
-
 def _json_files(folder: Traversable) -> list[Traversable]:
     found: list[Traversable] = []
     for item in sorted(folder.iterdir(), key=lambda item: item.name):

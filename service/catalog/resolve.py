@@ -7,9 +7,8 @@ from service.capacity.deployment import default_batched_tokens, default_block_si
 from service.capacity.lengths import Workload
 from service.capacity.model import Model
 from service.capacity.question import Basis, Levers, Pinned, Question, Targets
-from service.catalog.bundled import unplanned_models
 from service.catalog.entries import Catalog, Shelf, Spec, canonical, digest_of
-from service.errors import Fault, NotPlannedYet, Refused, UnknownKey
+from service.errors import Fault, Refused, UnknownKey
 from service.readers.model_config import read_model
 from service.readers.question import AskedLevers, AskedModel, AskedQuestion, AskedTargets, VersionRef
 from service.readers.workload import normal_form
@@ -87,12 +86,9 @@ def _known_model(reference: str | AskedModel, catalog: Catalog, pointer: str) ->
     try:
         return catalog.models.pinned(key, version)
     except UnknownKey as unknown:
-        reason = unplanned_models().get(unknown.key)
-        if reason is None:
-            # The shelf points at where a question usually names a model.
-            faults = [Fault(fault.pointer.replace("/model", pointer, 1), fault.detail) for fault in unknown.faults]
-            raise UnknownKey(unknown.kind, unknown.key, unknown.nearest, *faults) from unknown
-        raise NotPlannedYet(Fault(pointer, f"{unknown.key} is not planned yet: {reason}")) from unknown
+        # The shelf points at where a question usually names a model.
+        faults = [Fault(fault.pointer.replace("/model", pointer, 1), fault.detail) for fault in unknown.faults]
+        raise UnknownKey(unknown.kind, unknown.key, unknown.nearest, *faults) from unknown
 
 
 def inline_model(

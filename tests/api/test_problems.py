@@ -44,10 +44,10 @@ def test_an_unknown_gpu_or_engine_is_named(client: httpx.Client) -> None:
 
 
 def test_a_model_that_can_not_be_planned_is_refused_with_the_reason(client: httpx.Client) -> None:
-    response = client.post("/v1/plans", json=REFERENCE | {"model": "meituan-longcat/LongCat-2.0"})
+    response = client.post("/v1/plans", json=REFERENCE | {"model": "mistralai/Devstral-2-123B-Instruct-2512"})
     assert problem(response) == (422, "not-planned-yet", ["#/model"])
     assert response.json()["detail"] == (
-        "meituan-longcat/LongCat-2.0 is not planned yet: the rank of its latent isn't published"
+        "the parameter count of mistralai/Devstral-2-123B-Instruct-2512 isn't known: give kv_cache_memory_bytes"
     )
 
 

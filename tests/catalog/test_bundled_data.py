@@ -16,6 +16,14 @@ from service.catalog.integrity import engine_faults, gpu_faults, model_faults
 
 DATA = Path(integrity.__file__).parent / "data"
 Spec = TypeVar("Spec", Gpu, Model, Engine)
+COLLECTION = Path(__file__).parents[3] / "shared" / "data"
+"""The collected facts are not carried in this project."""
+COLLECTED: dict[str, str] = {
+    entry["hf_id"]: entry["confidence"]
+    for name in ("models", "models_2026")
+    if (COLLECTION / f"{name}.json").exists()
+    for entry in msgspec.json.decode((COLLECTION / f"{name}.json").read_bytes())["models"]
+}
 
 
 class EntryFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -44,7 +52,6 @@ def specs(kind: str, spec_type: type[Spec]) -> dict[str, Spec]:
 GPUS = specs("gpus", Gpu)
 MODELS = specs("models", Model)
 ENGINES = specs("engines", Engine)
-UNPLANNED = msgspec.json.decode((DATA / "unplanned_models.json").read_bytes(), type=dict[str, str])
 
 
 def per_token(key: str) -> int:
@@ -78,11 +85,7 @@ def rate(value: float) -> Figure[float]:
 
 
 def test_the_catalog_has_so_many_entries_of_each_kind() -> None:
-    assert (len(GPUS), len(MODELS), len(UNPLANNED)) == (53, 220, 2)
-
-
-def test_no_model_is_both_planned_and_unplanned() -> None:
-    assert not MODELS.keys() & UNPLANNED.keys()
+    assert (len(GPUS), len(MODELS)) == (53, 222)
 
 
 @pytest.mark.parametrize("kind", ["gpus", "models", "engines"])
@@ -119,9 +122,40 @@ def test_no_engine_has_a_fault() -> None:
     assert [fault for key, spec in ENGINES.items() for fault in engine_faults(key, spec)] == []
 
 
-def test_an_unplanned_model_names_what_is_not_planned() -> None:
-    assert list(UNPLANNED) == sorted(UNPLANNED)
-    assert UNPLANNED["meituan-longcat/LongCat-2.0"] == "the rank of its latent isn't published"
+@pytest.mark.skipif(not COLLECTED, reason="the collection is no part of this project")
+def test_every_collected_model_is_in_the_catalog_and_low_ones_are_marked() -> None:
+    assert len(COLLECTED) == 222
+    assert MODELS.keys() == COLLECTED.keys()
+    doubtful = {key for key, confidence in COLLECTED.items() if confidence == "low"}
+    assert doubtful == {
+        "mosaicml/mpt-30b",
+        "mistralai/Mistral-Large-4-1T-A52B",
+        "mistralai/Devstral-2-123B-Instruct-2512",
+    }
+    assert {MODELS[key].caches.confidence for key in doubtful} == {"low"}
+
+
+def test_lfm3_has_the_layers_of_its_class_defaults_and_a_count_that_is_marked() -> None:
+    model = MODELS["LiquidAI/LFM3-1.7B"]
+    found = {str(type(cache).__name__): cache.at for cache in model.caches.value}
+    # 2 convolutions, then attention and convolution by turns, every other attention layer with a window.
+    assert found == {
+        "ShortConvolution": ((0, 2, 1), (3, 24, 2)),
+        "FullAttention": ((2, 23, 4),),
+        "SlidingWindow": ((4, 21, 4),),
+    }
+    # 6 layers x 2 x 4 heads x 128 x 2 B; 13 x 2,048 x 6 x 2 B and 5 x 256 x 2,048 B a request.
+    assert per_token("LiquidAI/LFM3-1.7B") - 5 * 2_048 - 13 * 24_576 == 12_288
+    assert model.weights is not None
+    assert model.weights.confidence == "low"
+
+
+def test_longcat_2_has_two_latents_a_layer_and_index_keys_that_are_marked() -> None:
+    model = MODELS["meituan-longcat/LongCat-2.0"]
+    # 76 latents x (512 + 64) x 2 B, and 38 index keys of 128 B and a scale of 4.
+    assert per_token("meituan-longcat/LongCat-2.0") == 87_552 + 5_016
+    assert (model.caches.confidence, model.draft_caches) == ("low", None)
+    assert "not published" in model.caches.source
 
 
 @pytest.mark.parametrize(

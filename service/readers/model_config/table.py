@@ -88,6 +88,7 @@ WRAPPERS: Mapping[str, str] = {
 it as tokens, and keep nothing of their own."""
 
 UNPLANNED: Mapping[str, str] = {
-    "lfm3": "LFM3 isn't planned yet: its configuration doesn't say which layers are attention",
+    "lfm3": "LFM3 isn't planned from a configuration, which doesn't say which layers are attention:"
+    " the catalog has LiquidAI/LFM3-1.7B",
 }
 """Model types that are known, and what about them isn't planned."""
