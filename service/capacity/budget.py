@@ -5,23 +5,22 @@ from math import floor
 import msgspec
 
 from service.capacity.drafts import draft_weights
-from service.capacity.dtypes import BITS
 from service.capacity.errors import Fault, NotPlannedYet
 from service.capacity.gpu import ReportedMemory
-from service.capacity.model import AskedWeightDtype, WeightPart
+from service.capacity.model import WeightPart
 from service.capacity.placement import Stage
 from service.capacity.question import Question
 from service.capacity.rungs import (
     Operand,
     Rung,
     byte_rung,
-    certainty_of,
     default_operand,
     lever_operand,
     step_operand,
 )
 from service.capacity.units import exact
-from service.capacity.weights import Share, bytes_per_rank, lora_parts, shares
+from service.capacity.weights import bytes_per_rank, lora_parts, shares
+from service.capacity.weights_rung import weights_rung
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +46,7 @@ def budget_of(question: Question, stage: Stage) -> Budget:
     levers = question.levers
     memory = _memory(question)
     parts = (*_weight_parts(question), *lora_parts(question.model.spec, levers), *draft_weights(question))
-    loaded = shares(question.model.spec, parts, levers, stage)
+    loaded = shares(question, parts, stage)
     reported = memory.bytes.value
     usable = floor(reported * exact(levers.gpu_memory_utilization))
     weights = bytes_per_rank(loaded)
@@ -57,7 +56,7 @@ def budget_of(question: Question, stage: Stage) -> Budget:
     kv = left if given is None else min(given, left)
     first = _reported_rung(question, memory)
     second = _usable_rung(question, first, usable)
-    third = _weights_rung(question, loaded, weights)
+    third = weights_rung(question, loaded, weights)
     fourth = _reserve_rung(question, reserve)
     fifth = _kv_rung(second, third, fourth, kv) if given is None else _given_rung(given, first, third, fourth, kv)
     return Budget(
@@ -128,69 +127,6 @@ def _reserve(question: Question) -> int:
         )
         raise NotPlannedYet(Fault("/levers/reserve_bytes", detail))
     return reserve or 0
-
-
-def _weights_rung(question: Question, loaded: tuple[Share, ...], per_rank: int) -> Rung:
-    levers = question.levers
-    figure = question.model.spec.weights
-    if figure is None:
-        unknown = f"the weights of {question.model.key} aren't known"
-        return byte_rung(
-            3,
-            "weights",
-            0,
-            formula=f"nothing is counted: {unknown}, and the size of the cache is given",
-            operands=(Operand("weights", 0, "B", unknown, "assumed"),),
-            source=unknown,
-        )
-    what_if = levers.weight_dtype != "auto"
-    certainty = certainty_of(figure.confidence)
-    operands: list[Operand] = []
-    for share in loaded:
-        part = share.part
-        dtype = part.loaded_as(levers.weight_dtype)
-        if _from_files(part, levers.weight_dtype):
-            amount = part.loaded_bytes(levers.weight_dtype)
-            operands.append(Operand(part.name, amount, "B", figure.source, certainty))
-        else:
-            operands.append(Operand(part.name, part.parameters, "parameters", figure.source, certainty))
-            operands.append(Operand(f"bits of {part.name}", float(BITS[dtype]), "bits", "its dtype", "exact"))
-    return byte_rung(
-        3,
-        "weights",
-        per_rank,
-        formula=" + ".join(_term(share, levers.weight_dtype) for share in loaded) + f" = {per_rank:,} B on one rank",
-        operands=(
-            *operands,
-            lever_operand("tensor_parallel", levers.tensor_parallel, "ranks"),
-            *(
-                lever_operand(name, value, unit)
-                for name, value, unit, default in (
-                    ("pipeline_parallel", levers.pipeline_parallel, "stages", 1),
-                    ("expert_parallel", int(levers.expert_parallel), "0 or 1", 0),
-                )
-                if value != default
-            ),
-        ),
-        source=figure.source + ("; in the dtype of the weight_dtype lever, scales and towers apart" if what_if else ""),
-        certainty="assumed" if what_if else certainty,
-    )
-
-
-def _from_files(part: WeightPart, weight_dtype: AskedWeightDtype) -> bool:
-    return part.bytes is not None and part.loaded_as(weight_dtype) == part.dtype
-
-
-def _term(share: Share, weight_dtype: AskedWeightDtype) -> str:
-    part = share.part
-    if _from_files(part, weight_dtype):
-        term = f"{part.loaded_bytes(weight_dtype):,} B of the {part.name}"
-    else:
-        width = f"{float(BITS[part.loaded_as(weight_dtype)] / 8):g}"
-        term = f"{part.parameters:,} parameters of the {part.name} x {width} B"
-    on_stage = "" if share.layers == 1 else f" x {share.layers} of the layers"
-    over_ranks = "" if share.of == 1 else f" / {share.of} ranks"
-    return term + on_stage + over_ranks
 
 
 def _reserve_rung(question: Question, reserve: int) -> Rung:

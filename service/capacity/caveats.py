@@ -7,6 +7,7 @@ from service.capacity.cache import KeysAndValues
 from service.capacity.cache.footprint import Chunk, Ring, State, Window
 from service.capacity.deployment import Deployment, default_batched_tokens, default_block_size_of
 from service.capacity.lengths import Mean, Rows, Total
+from service.capacity.padding import may_be_padded, padded
 from service.capacity.question import Question
 from service.capacity.units import exact
 
@@ -137,6 +138,7 @@ def assumed_of(question: Question, deployment: Deployment) -> tuple[Assumed, ...
         unused = name == "gpu_memory_utilization" and levers.kv_cache_memory_bytes is not None
         if default is not None and getattr(levers, name) == default.value and not unused:
             stands_on.append(Assumed(name, str(default.value), f"default of the engine {engine.key}: {default.source}"))
+    stands_on += _assumed_of_weights(question)
     stands_on += _assumed_of_groups(question, deployment)
     memory = question.gpu.spec.reported_memory
     if memory is not None and memory.certainty == "assumed":
@@ -144,6 +146,24 @@ def assumed_of(question: Question, deployment: Deployment) -> tuple[Assumed, ...
     if deployment.dtype.reason is not None:
         stands_on.append(Assumed("kv_cache_dtype", deployment.dtype.dtype, deployment.dtype.reason))
     return tuple(stands_on)
+
+
+def _assumed_of_weights(question: Question) -> list[Assumed]:
+    """Say how experts are loaded that engines pad, where no log of this engine and card shows it."""
+    levers, engine, figure = question.levers, question.engine, question.model.spec.weights
+    parts = () if figure is None else figure.value
+    if any(may_be_padded(part, levers, engine.spec) for part in parts):
+        reason = (
+            "engines pad experts in mxfp4 to multiples of 64 to 256 when they load them (gpt-oss: about 0.58 B a"
+            f" parameter instead of 0.53); by how much {engine.key} does here isn't known"
+        )
+        return [Assumed("loaded_weights", "as in the files", reason)]
+    found = [padded(part, levers, engine.spec, question.gpu.spec) for part in parts]
+    unsure = next((one for one in found if one is not None and one.certainty == "assumed"), None)
+    if unsure is None:
+        return []
+    value = f"experts of {unsure.hidden[1]:,} x {unsure.width[1]:,} on each rank"
+    return [Assumed("loaded_weights", value, f"{engine.key}: {unsure.source}")]
 
 
 def _assumed_of_groups(question: Question, deployment: Deployment) -> list[Assumed]:

@@ -12,7 +12,7 @@ from service.capacity.dtypes import PLAIN_BITS
 from service.capacity.engine import Engine
 from service.capacity.errors import Fault, UnsupportedCombination
 from service.capacity.figures import Figure
-from service.capacity.gpu import Gpu
+from service.capacity.gpu import Gpu, compute_capability
 from service.capacity.placement import Stage, check_placement, stages
 from service.capacity.pool import Pool, footprints_of, layout_of, pool_of
 from service.capacity.question import Levers, Question
@@ -151,14 +151,6 @@ def default_batched_tokens(engine: Engine, gpu: Gpu) -> Figure[int] | None:
     by_memory = figure.value
     is_small = memory.bytes.value < by_memory.large_from or any(name in gpu.name for name in by_memory.small_too)
     return Figure(by_memory.small if is_small else by_memory.large, figure.source, figure.confidence)
-
-
-def compute_capability(gpu: Gpu) -> tuple[int, int] | None:
-    """The card's compute capability as (major, minor); null for those that have none."""
-    if gpu.compute_capability is None:
-        return None
-    major, minor = gpu.compute_capability.split(".")
-    return int(major), int(minor)
 
 
 def _check_kernels(question: Question, caches: tuple[CacheKind, ...], dtype: str) -> None:

@@ -3,6 +3,8 @@
 from fractions import Fraction
 from typing import Literal
 
+import msgspec
+
 ElementDtype = Literal["bf16", "fp16", "fp32", "fp8", "int8", "int4", "int4_g32", "mxfp4", "nvfp4"]
 """A number format of weights, with the scales that come with it."""
 
@@ -22,23 +24,49 @@ KvCacheDtype = Literal[
 """What a caller may ask the cache to be kept in; `auto` is the checkpoint's own scheme, else the model's dtype."""
 
 PLAIN_BITS: dict[str, int] = {"bf16": 16, "fp16": 16, "fp32": 32, "fp8": 8, "int8": 8}
-"""Formats without scales."""
+"""Formats without scales of their own."""
 
-BITS: dict[str, Fraction] = {
-    **{name: Fraction(bits) for name, bits in PLAIN_BITS.items()},
-    # One 16-bit scale and one 4-bit zero point per group of 128 numbers (AWQ, GPTQ).
-    "int4": Fraction(4) + Fraction(16 + 4, 128),
-    # One 16-bit scale per group of 32 numbers.
-    "int4_g32": Fraction(4) + Fraction(16, 32),
-    # One 8-bit exponent per 32 numbers (OCP Microscaling).
-    "mxfp4": Fraction(4) + Fraction(8, 32),
-    # One fp8 scale per 16 numbers.
-    "nvfp4": Fraction(4) + Fraction(8, 16),
+
+class Scales(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is kept beside quantised numbers: so many bits of scales and zero points for every so many numbers."""
+
+    bits: int
+    numbers: int
+
+
+SCALES: dict[str, Scales] = {
+    # One 16-bit scale and one 4-bit zero point (AWQ, GPTQ).
+    "int4": Scales(16 + 4, 128),
+    # One 16-bit scale and no zero point.
+    "int4_g32": Scales(16, 32),
+    # One 8-bit exponent (OCP Microscaling).
+    "mxfp4": Scales(8, 32),
+    # One fp8 scale; the two 32-bit scales of a whole matrix are too few to count.
+    "nvfp4": Scales(8, 16),
 }
-"""Bits of one weight, its share of the scales included."""
+"""The scales that a format comes with, where a checkpoint doesn't say that it keeps others."""
+
+_PACKED_BITS = 4
 
 
-def bytes_of(elements: int, dtype: str) -> int:
-    """Bytes of so many weights of a dtype, rounded up to a whole byte."""
-    bits = elements * BITS[dtype]
-    return -(-bits.numerator // (8 * bits.denominator))
+def width(dtype: str, scales: Scales | None = None) -> Fraction:
+    """Bits of one weight, its share of the scales included."""
+    kept = SCALES.get(dtype) if scales is None else scales
+    return Fraction(PLAIN_BITS.get(dtype, _PACKED_BITS)) + (Fraction(kept.bits, kept.numbers) if kept else 0)
+
+
+def layout(dtype: str, scales: Scales | None = None) -> str:
+    """What makes up the width, in words."""
+    kept = SCALES.get(dtype) if scales is None else scales
+    said = f"{dtype}: {PLAIN_BITS.get(dtype, _PACKED_BITS)} bits"
+    return f"{said} and {kept.bits:,} of scales for every {kept.numbers:,} numbers" if kept else said
+
+
+BITS: dict[str, Fraction] = {name: width(name) for name in (*PLAIN_BITS, *SCALES)}
+"""The width of each format with the scales that it comes with."""
+
+
+def bytes_of(elements: int, bits: Fraction) -> int:
+    """Bytes of so many weights of a width in bits, rounded up to a whole byte."""
+    total = elements * bits
+    return -(-total.numerator // (8 * total.denominator))

@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from service.capacity.dtypes import KvCacheDtype
+from service.capacity.dtypes import ElementDtype, KvCacheDtype
 from service.capacity.figures import Figure
 
 
@@ -26,6 +26,19 @@ class DtypeDefault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     generation: int
     """The major number of the compute capability."""
     dtype: KvCacheDtype
+
+
+class Padding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a release pads experts of one format when it loads them: what its kernels need multiples of."""
+
+    hidden: int
+    """What the hidden size is padded to a multiple of."""
+    width: int
+    """The same for the width of an expert, or of what one rank holds of it."""
+    width_on: dict[str, int] = {}
+    """Where other kernels are the usual ones, by generation of the card (major compute capability)."""
+    measured_on: tuple[int, ...] = ()
+    """Generations of cards whose start-up logs agree; elsewhere it is assumed."""
 
 
 class BlockRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -67,4 +80,6 @@ class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     """Tokens of one block."""
     block_rules: BlockRules | None = None
     """Null: every kind of cache has blocks of its own size, and nothing is padded."""
+    padded_formats: dict[ElementDtype, Figure[Padding]] = {}
+    """Formats whose experts take more room once loaded than in the files."""
     notes: str | None

@@ -44,3 +44,11 @@ class Gpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     tdp_w: Figure[int] | None
     typical_gpus_per_node: int | None
     notes: str | None
+
+
+def compute_capability(gpu: Gpu) -> tuple[int, int] | None:
+    """The card's compute capability as (major, minor); null for those that have none."""
+    if gpu.compute_capability is None:
+        return None
+    major, minor = gpu.compute_capability.split(".")
+    return int(major), int(minor)

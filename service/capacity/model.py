@@ -1,12 +1,13 @@
 """What a model is to the planner."""
 
+from fractions import Fraction
 from typing import Literal
 
 import msgspec
 
 from service.capacity.cache import CacheKind
 from service.capacity.cache.footprint import Ranges
-from service.capacity.dtypes import BITS, ElementDtype, KvCacheDtype, bytes_of
+from service.capacity.dtypes import BITS, ElementDtype, KvCacheDtype, Scales, bytes_of, layout, width
 from service.capacity.figures import Figure
 
 _A_BYTE = 8
@@ -22,6 +23,8 @@ class WeightPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     dtype: ElementDtype
     follows_weight_dtype: bool
     """Whether the lever `weight_dtype` re-quantises this part; embeddings, norms and towers stay as they are."""
+    scales: Scales | None = None
+    """What the checkpoint keeps beside its quantised numbers; null: what its dtype comes with."""
     bytes: int | None = None
     """What the checkpoint's files hold, where that is known better than by parameters and dtype."""
     most_shards: int | None = None
@@ -30,6 +33,8 @@ class WeightPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     experts: int = 0
     """Routed experts of a layer, where the part is made of them: expert parallel gives each rank of all data-parallel
     copies whole ones."""
+    expert_shape: tuple[int, int] | None = None
+    """Hidden size and width of one expert, where its format is one that engines pad."""
     at: Ranges = ()
     """Which layers it is in, for pipeline parallel; empty: all of them, in equal shares."""
     stage: Literal["layers", "first", "last", "ends"] = "layers"
@@ -46,12 +51,23 @@ class WeightPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
             return self.dtype
         return self.dtype if self.stage != "layers" and BITS[weight_dtype] < _A_BYTE else weight_dtype
 
+    def loaded_scales(self, weight_dtype: AskedWeightDtype) -> Scales | None:
+        """The scales that this part has once loaded: its own, unless it is re-quantised."""
+        return self.scales if self.loaded_as(weight_dtype) == self.dtype else None
+
+    def loaded_width(self, weight_dtype: AskedWeightDtype) -> Fraction:
+        """Bits of one parameter once loaded."""
+        return width(self.loaded_as(weight_dtype), self.loaded_scales(weight_dtype))
+
+    def layout(self, weight_dtype: AskedWeightDtype) -> str:
+        """What makes up that width, in words."""
+        return layout(self.loaded_as(weight_dtype), self.loaded_scales(weight_dtype))
+
     def loaded_bytes(self, weight_dtype: AskedWeightDtype) -> int:
         """Bytes of the whole part once loaded, all ranks together and nothing copied."""
-        dtype = self.loaded_as(weight_dtype)
-        if self.bytes is not None and dtype == self.dtype:
+        if self.bytes is not None and self.loaded_as(weight_dtype) == self.dtype:
             return self.bytes
-        return bytes_of(self.parameters, dtype)
+        return bytes_of(self.parameters, self.loaded_width(weight_dtype))
 
 
 class LoraWidths(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

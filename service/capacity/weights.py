@@ -6,8 +6,9 @@ import msgspec
 
 from service.capacity.cache.footprint import layers_of
 from service.capacity.model import Model, WeightPart
+from service.capacity.padding import Padded, padded
 from service.capacity.placement import Stage
-from service.capacity.question import Levers
+from service.capacity.question import Levers, Question
 from service.capacity.units import ceil_div
 
 
@@ -20,6 +21,8 @@ class Share(msgspec.Struct, frozen=True):
     layers: Fraction
     """The share of its layers that is on this stage."""
     bytes: Fraction
+    padding: Padded | None = None
+    """How the engine pads it."""
 
 
 def lora_parts(model: Model, levers: Levers) -> tuple[WeightPart, ...]:
@@ -43,14 +46,17 @@ def lora_parts(model: Model, levers: Levers) -> tuple[WeightPart, ...]:
     )
 
 
-def shares(model: Model, parts: tuple[WeightPart, ...], levers: Levers, stage: Stage) -> tuple[Share, ...]:
+def shares(question: Question, parts: tuple[WeightPart, ...], stage: Stage) -> tuple[Share, ...]:
     """List what one rank of a pipeline stage loads."""
+    model, levers = question.model.spec, question.levers
     found = []
     for part in parts:
         layers = _on(stage, part, model, levers)
         if layers and _needed(part, levers):
             ranks = _ranks(part, levers)
-            found.append(Share(part, ranks, layers, layers * part.loaded_bytes(levers.weight_dtype) / ranks))
+            loaded = layers * part.loaded_bytes(levers.weight_dtype) / ranks
+            padding = padded(part, levers, question.engine.spec, question.gpu.spec)
+            found.append(Share(part, ranks, layers, loaded * padding.ratio if padding else loaded, padding))
     return tuple(found)
 
 

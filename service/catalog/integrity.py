@@ -70,6 +70,12 @@ def engine_faults(key: str, spec: Engine) -> list[str]:
     ]
     if spec.gpu_memory_utilization.value > 1:
         faults.append("gpu_memory_utilization: a share of the reported memory is at most 1, not a percentage")
+    for dtype, padding in spec.padded_formats.items():
+        multiples = (padding.value.hidden, padding.value.width, *padding.value.width_on.values())
+        if min(multiples) < 1:
+            faults.append(f"padded_formats: {dtype} is padded to multiples of at least 1")
+        if not padding.source.strip() or "\n" in padding.source:
+            faults.append(f"padded_formats: {dtype} needs a source of one line")
     return faults
 
 
@@ -174,6 +180,10 @@ def _parameter_faults(spec: Model) -> Iterator[str]:
         return
     if any(part.parameters < 1 for part in weights.value):
         yield "weights: every part has parameters"
+    if any(part.scales is not None and min(part.scales.bits, part.scales.numbers) < 1 for part in weights.value):
+        yield "weights: scales are bits for so many numbers, both at least 1"
+    if any(min(part.expert_shape or (1,)) < 1 for part in weights.value):
+        yield "weights: the sides of an expert are at least 1"
     if len({part.name for part in weights.value}) < len(weights.value):
         yield "weights: two parts have the same name"
     if parameters and _total(weights.value) < parameters.value:

@@ -67,7 +67,9 @@ def _shown(value: object) -> str:
             return "\n".join(_shown(item) for item in value) or "none of their own"
         case WeightPart():
             amount = f"{value.parameters:,} parameters" if value.bytes is None else f"{value.bytes:,} B"
-            return printable(f"{value.name}: {amount} in {value.dtype}")
+            scales = value.scales
+            beside = f" with {scales.bits:,} bits of scales for every {scales.numbers:,} numbers" if scales else ""
+            return printable(f"{value.name}: {amount} in {value.dtype}{beside}")
         case msgspec.Struct():
             return _shape(value)
         case _:

@@ -3,7 +3,7 @@
 import pytest
 
 from service.capacity.cache import FullAttention, Storage
-from service.capacity.dtypes import bytes_of
+from service.capacity.dtypes import bytes_of, width
 from service.capacity.units import ceil_div, shown_gib, shown_kib
 from tests.questions import answered
 
@@ -163,4 +163,9 @@ def test_kib_per_token_have_no_trailing_zeros(amount: int, shown: str) -> None:
 
 @pytest.mark.parametrize(("dtype", "expected"), [("bf16", 20), ("fp16", 20), ("fp32", 40), ("fp8", 10), ("int8", 10)])
 def test_ten_elements_take(dtype: str, expected: int) -> None:
-    assert bytes_of(10, dtype) == expected
+    assert bytes_of(10, width(dtype)) == expected
+
+
+def test_bytes_of_packed_weights_are_rounded_up_to_a_whole_one() -> None:
+    # 32 numbers of 4 bits and an exponent of 8 are 17 bytes; one number is 4.25 bits.
+    assert (bytes_of(32, width("mxfp4")), bytes_of(1, width("mxfp4"))) == (17, 1)

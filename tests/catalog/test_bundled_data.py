@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from service.capacity.cache import FullAttention, Storage
-from service.capacity.engine import Engine
+from service.capacity.dtypes import Scales
+from service.capacity.engine import Engine, Padding
 from service.capacity.figures import Figure
 from service.capacity.gpu import Gpu, ReportedMemory
 from service.capacity.model import Model, WeightPart
@@ -15,7 +16,6 @@ from service.catalog import integrity
 from service.catalog.integrity import engine_faults, gpu_faults, model_faults
 
 DATA = Path(integrity.__file__).parent / "data"
-Spec = TypeVar("Spec", Gpu, Model, Engine)
 COLLECTION = Path(__file__).parents[3] / "shared" / "data"
 """The collected facts are not carried in this project."""
 COLLECTED: dict[str, str] = {
@@ -24,6 +24,7 @@ COLLECTED: dict[str, str] = {
     if (COLLECTION / f"{name}.json").exists()
     for entry in msgspec.json.decode((COLLECTION / f"{name}.json").read_bytes())["models"]
 }
+Spec = TypeVar("Spec", Gpu, Model, Engine)
 
 
 class EntryFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -444,3 +445,29 @@ def test_two_parts_of_the_same_name_are_a_fault() -> None:
     parts = weights("meta-llama/Llama-3.1-8B-Instruct") * 2
     broken = msgspec.structs.replace(LLAMA, weights=Figure(parts, "written for this test", "high"))
     assert model_faults("a/b", broken) == ["weights: two parts have the same name"]
+
+
+@pytest.mark.parametrize("scales", [Scales(0, 64), Scales(16, 0)])
+def test_scales_of_no_bits_or_for_no_numbers_are_a_fault(scales: Scales) -> None:
+    whole = WeightPart("text decoder", 8_030_261_248, "int4", follows_weight_dtype=True, scales=scales)
+    broken = msgspec.structs.replace(LLAMA, weights=Figure((whole,), "written for this test", "high"))
+    assert model_faults("a/b", broken) == ["weights: scales are bits for so many numbers, both at least 1"]
+
+
+def test_an_expert_without_a_width_is_a_fault() -> None:
+    whole = WeightPart("text decoder", 8_030_261_248, "mxfp4", follows_weight_dtype=True, expert_shape=(4096, 0))
+    broken = msgspec.structs.replace(LLAMA, weights=Figure((whole,), "written for this test", "high"))
+    assert model_faults("a/b", broken) == ["weights: the sides of an expert are at least 1"]
+
+
+@pytest.mark.parametrize(
+    ("padding", "source", "fault"),
+    [
+        (Padding(hidden=256, width=0), "written for this test", "mxfp4 is padded to multiples of at least 1"),
+        (Padding(hidden=256, width=128, width_on={"9": 0}), "x", "mxfp4 is padded to multiples of at least 1"),
+        (Padding(hidden=256, width=128), " ", "mxfp4 needs a source of one line"),
+    ],
+)
+def test_padding_to_nothing_or_without_a_source_is_a_fault(padding: Padding, source: str, fault: str) -> None:
+    broken = msgspec.structs.replace(GENERIC, padded_formats={"mxfp4": Figure(padding, source, "high")})
+    assert engine_faults("x", broken) == [f"padded_formats: {fault}"]

@@ -1,6 +1,7 @@
 """Which number format a config.json's quantisation puts each group of weights in."""
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -48,7 +49,10 @@ def parts(config: Mapping[str, Any], quantisation: Mapping[str, Any] | None, **g
 
 
 def compressed(bits: int, kind: str, group: int | None = None, **more: Any) -> dict[str, Any]:  # noqa: ANN401
-    weights = {"num_bits": bits, "type": kind, "group_size": group}
+    own: dict[str, Any] = {
+        name: more.pop(name) for name in ("strategy", "symmetric", "block_structure") if name in more
+    }
+    weights = {"num_bits": bits, "type": kind, "group_size": group, **own}
     groups = {"group_0": {"targets": ["Linear"], "weights": weights}}
     return {"quant_method": "compressed-tensors", "config_groups": groups, **more}
 
@@ -80,6 +84,136 @@ def test_layers_are_in_the_format_and_embeddings_head_and_norms_are_not(
     assert (found["layers"].dtype, found["key and value projections"].dtype) == (dtype, dtype)
     for name in ("embeddings", "head", "norms and routers"):
         assert (found[name].dtype, found[name].follows_weight_dtype) == ("bf16", False)
+
+
+@pytest.mark.parametrize(
+    ("quantisation", "bits"),
+    [
+        # A 16-bit scale and a zero point for each group, whether or not the zero points are used.
+        ({"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}, 4 + Fraction(20, 128)),
+        ({"quant_method": "awq", "w_bit": 4, "q_group_size": 64}, 4 + Fraction(20, 64)),
+        ({"quant_method": "gptq", "bits": 4, "group_size": 64, "sym": True}, 4 + Fraction(20, 64)),
+        ({"quant_method": "gptq", "bits": 4, "group_size": 32}, 4 + Fraction(20, 32)),
+        ({"quant_method": "gptq", "bits": 8, "group_size": 128}, 8 + Fraction(24, 128)),
+        ({"quant_method": "auto-round", "bits": 4, "group_size": 128}, 4 + Fraction(20, 128)),
+        # One for each row of 4,096.
+        ({"quant_method": "gptq", "bits": 4, "group_size": -1}, 4 + Fraction(20, 4096)),
+        ({"quant_method": "fbgemm_fp8"}, 8 + Fraction(32, 4096)),
+        (compressed(8, "float", strategy="channel"), 8 + Fraction(16, 4096)),
+        (compressed(8, "int"), 8 + Fraction(16, 4096)),
+        # Zero points only where integers aren't symmetric.
+        (compressed(4, "int", 128), 4 + Fraction(16, 128)),
+        (compressed(4, "int", 32), 4 + Fraction(16, 32)),
+        (compressed(4, "int", 128, symmetric=False), 4 + Fraction(20, 128)),
+        (compressed(4, "float", 16), 4 + Fraction(8, 16)),
+        (compressed(4, "float", 32), 4 + Fraction(8, 32)),
+        # Blocks, and one scale for a whole matrix.
+        ({"quant_method": "fp8", "weight_block_size": [128, 128]}, 8 + Fraction(32, 128 * 128)),
+        ({"quant_method": "fp8", "weight_block_size": [32, 32]}, 8 + Fraction(32, 32 * 32)),
+        ({"quant_method": "fp8"}, Fraction(8)),
+        (compressed(8, "float", strategy="block", block_structure=[128, 128]), 8 + Fraction(16, 128 * 128)),
+        (compressed(8, "float", strategy="tensor"), Fraction(8)),
+        ({"quant_method": "modelopt", "quant_algo": "W4A16_AWQ", "group_size": 64}, 4 + Fraction(16, 64)),
+        ({"quant_method": "modelopt", "quant_algo": "FP8"}, Fraction(8)),
+        # 64 numbers share a 32-bit scale, or an 8-bit one of which 256 share a 32-bit one.
+        (
+            {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_use_double_quant": False},
+            4 + Fraction(32, 64),
+        ),
+        (
+            {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_use_double_quant": True},
+            4 + Fraction(8, 64) + Fraction(32, 64 * 256),
+        ),
+    ],
+)
+def test_a_number_takes_its_own_bits_and_its_share_of_the_scales_that_are_stated(
+    quantisation: dict[str, Any], bits: Fraction
+) -> None:
+    found = parts(LLAMA, quantisation)
+    assert found["layers"].loaded_width("auto") == bits
+    assert found["embeddings"].loaded_width("auto") == 16
+    weights = read_model({**LLAMA, "quantization_config": quantisation}).weights
+    assert weights is not None
+    assert weights.confidence == "medium"
+
+
+@pytest.mark.parametrize(
+    ("quantisation", "said", "bits"),
+    [
+        ({"quant_method": "awq", "bits": 4}, "no group size is stated: 128 taken", 4 + Fraction(20, 128)),
+        ({"quant_method": "gptq", "bits": 4}, "no group size is stated: 128 taken", 4 + Fraction(20, 128)),
+        (
+            {"quant_method": "modelopt", "quant_algo": "W4A16_AWQ"},
+            "no group size is stated: 128 taken",
+            4 + Fraction(16, 128),
+        ),
+        (
+            {"quant_method": "bitsandbytes", "load_in_4bit": True},
+            "whether scales are quantised too isn't stated: taken as not",
+            4 + Fraction(32, 64),
+        ),
+    ],
+)
+def test_scales_that_are_not_stated_make_the_weights_an_assumption(
+    quantisation: dict[str, Any], said: str, bits: Fraction
+) -> None:
+    weights = read_model({**LLAMA, "quantization_config": quantisation}).weights
+    assert weights is not None
+    assert weights.confidence == "low"
+    assert weights.source.endswith(said)
+    assert parts(LLAMA, quantisation)["layers"].loaded_width("auto") == bits
+
+
+@pytest.mark.parametrize(
+    ("quantisation", "pointer"),
+    [
+        ({"quant_method": "gptq", "bits": 4, "group_size": 0}, "group_size"),
+        ({"quant_method": "gptq", "bits": 4, "group_size": "128"}, "group_size"),
+        ({"quant_method": "gptq", "bits": 3, "group_size": 128}, "bits"),
+        ({"quant_method": "fp8", "weight_block_size": [128]}, "weight_block_size"),
+        ({"quant_method": "fp8", "weight_block_size": [128, 0]}, "weight_block_size"),
+    ],
+)
+def test_a_width_that_cannot_be_is_refused(quantisation: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(Refused) as refused:
+        parts(LLAMA, quantisation)
+    assert refused.value.faults[0].pointer == f"/quantization_config/{pointer}"
+
+
+QWEN3_8B: Mapping[str, Any] = {
+    "model_type": "qwen3",
+    "head_dim": 128,
+    "hidden_size": 4096,
+    "intermediate_size": 12288,
+    "max_position_embeddings": 40960,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 36,
+    "num_key_value_heads": 8,
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+    "vocab_size": 151936,
+}
+
+
+def test_an_fp8_checkpoint_with_a_scale_for_each_row_has_its_published_size() -> None:
+    # RedHatAI/Qwen3-8B-FP8-dynamic: 8.790292739868164 GiB of tensors.
+    found = parts(QWEN3_8B, compressed(8, "float", strategy="channel", ignore=["lm_head"]))
+    assert sum(part.loaded_bytes("auto") for part in found.values()) / 2**30 == pytest.approx(8.7902927, rel=1e-4)
+
+
+def test_scales_that_a_total_counts_are_not_counted_again() -> None:
+    # DeepSeek-V3's published total beyond decoder and draft is the scales of its blocks, less those of cut-off edges.
+    quantisation = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+    plain = parts(LLAMA, quantisation)
+    scales = sum(part.parameters for part in plain.values() if part.dtype == "fp8") // 128**2
+    assert parts(LLAMA, quantisation, parameters=8_030_261_248 + scales) == plain
+    more = parts(LLAMA, quantisation, parameters=8_030_261_248 + 2 * scales)
+    assert more["rest (towers, draft layers, scales)"].parameters == 2 * scales
+
+
+def test_the_size_of_the_files_decides_over_any_width() -> None:
+    found = parts(LLAMA, {"quant_method": "gptq", "bits": 4}, weight_bytes=5_000_000_000)
+    assert [(part.name, part.loaded_bytes("auto")) for part in found.values()] == [("checkpoint", 5_000_000_000)]
 
 
 def test_what_the_checkpoint_lists_stays_as_it_is_layer_by_layer() -> None:

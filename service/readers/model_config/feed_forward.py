@@ -57,7 +57,9 @@ class Experts(msgspec.Struct, frozen=True, kw_only=True):
         hidden, experts, width = shape.hidden, fields.count("num_experts", most=HEADS), expert_width(fields)
         shared = shared_width(fields, width, self.own_shared)
         return tally(
-            experts=experts * (gated(hidden, width) + (2 * width + hidden if self.expert_bias else 0)),
+            experts=experts * gated(hidden, width),
+            expert_biases=experts * 2 * width if self.expert_bias else 0,
+            expert_output_biases=experts * hidden if self.expert_bias else 0,
             shared=gated(hidden, shared),
             small=(hidden + int(self.router_bias)) * experts + (hidden if shared and self.shared_gate else 0),
         )

@@ -12,6 +12,7 @@ from service.errors import Fault, Refused
 from service.readers.model_config.architecture import architecture_of, family_of
 from service.readers.model_config.context_length import longest_context
 from service.readers.model_config.decoder import Drafts, Family, Shape, caches_of, total
+from service.readers.model_config.feed_forward import expert_width
 from service.readers.model_config.fields import HEADS, LAYERS, Fields
 from service.readers.model_config.leftovers import is_tower
 from service.readers.model_config.lora import lora_widths
@@ -66,10 +67,12 @@ def read_model(
         MODEL_DTYPES[dtype or "bfloat16"],
         fields.text("expert_dtype") or outer.text("expert_dtype"),
         experts_only=family.experts_only,
+        hidden=shape.hidden,
     )
     scheme = kv_cache_scheme(section)
     refuse_unknown(fields, around, family, model_type)
     norm = shape.hidden * family.norm_width
+    experts = fields.count_or("num_experts", 0, most=HEADS) if family.counted else 0
     counted = Counted(
         layers=[
             total([mixer.weights, forward, tally(small=family.norms * norm)])
@@ -79,7 +82,9 @@ def read_model(
         embeddings=shape.vocabulary * shape.hidden,
         head=0 if tied else shape.vocabulary * shape.hidden,
         final_norm=norm,
-        experts=fields.count_or("num_experts", 0, most=HEADS),
+        hidden=shape.hidden,
+        experts=experts,
+        expert_width=expert_width(fields) if experts else 0,
         drafts=drafts,
     )
     lora = lora_widths(fields, shape, mixers, feed_forwards)

@@ -64,10 +64,14 @@ def weights_figure(
         source += f", less {listed} listed apart" if apart else ""
         return Figure(as_checkpoint(parts, weight_bytes), source, "medium" if rest in apart else "high")
     source = f"parameters counted from the shapes{method}"
+    if formats.assumed is not None:
+        source += f"; {formats.assumed}"
     if not complete:
         return Figure(parts, f"{source}; not all of the checkpoint's are", "low")
     if rest is not None:
         source += f"; the other {rest.parameters:,} of the total given by the caller, taken for {rest.dtype}"
+        return Figure(parts, source, "low")
+    if formats.assumed is not None:
         return Figure(parts, source, "low")
     return Figure(parts, source, "high" if not formats.method else "medium")
 
@@ -81,5 +85,6 @@ def _uncounted(
         source = f"{weight_bytes:,} B of files as given by the caller"
         return Figure((whole(parameters or weight_bytes, dtype, weight_bytes),), source, "high")
     if parameters is not None:
-        return Figure((whole(parameters, dtype, None),), f"parameters given by the caller{method}", "medium")
+        parts = (whole(parameters, dtype, None, formats.scales_of(dtype)),)
+        return Figure(parts, f"parameters given by the caller{method}", "low" if formats.assumed else "medium")
     return None

@@ -11,6 +11,8 @@ Role = Literal[
     "dense",
     "shared experts",
     "experts",
+    "expert biases",
+    "expert output biases",
     "norms and routers",
     "per-layer embeddings",
 ]
@@ -21,6 +23,7 @@ Role = Literal[
 - latent projections: down-projections to a latent and the indexer, whole on every rank
 - state: the projections of recurrent layers
 - dense, shared experts, experts: feed-forward
+- expert biases: never quantised, divided with the experts' width; those of the output are whole on every rank
 - per-layer embeddings: tables of which a token looks up one row, never quantised
 - norms and routers: small, never quantised, whole on every rank (biases and convolutions of states among them)
 """
@@ -39,6 +42,8 @@ def tally(
     dense: int = 0,
     shared: int = 0,
     experts: int = 0,
+    expert_biases: int = 0,
+    expert_output_biases: int = 0,
     small: int = 0,
 ) -> Tally:
     """Parameters of one layer, or of a part of it."""
@@ -51,6 +56,8 @@ def tally(
             ("dense", 0): dense,
             ("shared experts", 0): shared,
             ("experts", 0): experts,
+            ("expert biases", 0): expert_biases,
+            ("expert output biases", 1): expert_output_biases,
             ("norms and routers", 1): small,
         }
     )

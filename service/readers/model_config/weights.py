@@ -1,12 +1,13 @@
 """The parts that a model's weights are kept in, from the parameters of its layers."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from service.capacity.dtypes import BITS, ElementDtype
+from service.capacity.dtypes import BITS, ElementDtype, Scales
 from service.capacity.model import WeightPart
+from service.capacity.units import ceil_div
 from service.errors import Fault, Refused
 from service.readers.model_config.decoder import Drafts, ranges_of
 from service.readers.model_config.quantisation import Quantisation
@@ -17,6 +18,7 @@ _SHARDED: tuple[Role, ...] = ("attention", "dense", "shared experts", "state")
 _SMALL_DEFICIT = 1_000_000
 """Published totals may lack a few buffers that the shapes have: at most one part in so many."""
 _OUTSIDE_LAYERS = -1
+_BIASES: tuple[Role, ...] = ("expert biases", "expert output biases")
 _NAMES: Mapping[str, str] = {"keys and values": "key and value projections", "dense": "dense feed-forward"}
 """Groups whose parts are called otherwise."""
 TOWERS, OUTSIDE = "towers and scales", "rest (towers, draft layers, scales)"
@@ -32,8 +34,10 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
     head: int
     """0 where the head is the embedding table."""
     final_norm: int
+    hidden: int
     experts: int = 0
     """Routed experts of a layer that has any."""
+    expert_width: int = 0
     drafts: Drafts | None = None
 
     @property
@@ -62,7 +66,7 @@ def parts_of(counted: Counted, formats: Quantisation) -> tuple[WeightPart, ...]:
             follows_weight_dtype=plain,
             stage="first" if counted.head else "ends",
         ),
-        *_layer_parts(by_part, counted, plain=plain),
+        *_layer_parts(by_part, counted, formats.scales_of, plain=plain),
         *(
             (
                 WeightPart(
@@ -77,7 +81,11 @@ def parts_of(counted: Counted, formats: Quantisation) -> tuple[WeightPart, ...]:
 
 
 def _layer_parts(
-    by_part: Mapping[tuple[Role, int, ElementDtype], Counter[int]], counted: Counted, *, plain: bool
+    by_part: Mapping[tuple[Role, int, ElementDtype], Counter[int]],
+    counted: Counted,
+    scales_of: Callable[[ElementDtype], Scales | None],
+    *,
+    plain: bool,
 ) -> tuple[WeightPart, ...]:
     """Sharded groups of one format that are in every layer become one part; others say what tells them apart.
 
@@ -99,15 +107,17 @@ def _layer_parts(
             said += f" of {shards} heads"
         if len({d for s, d in alike if s == shards}) > 1:
             said += f" in {dtype}"
-        fixed = not plain and name in ("norms and routers", "per-layer embeddings")
+        fixed = not plain and name in ("norms and routers", "per-layer embeddings", *_BIASES)
         parts.append(
             WeightPart(
                 name=said,
                 parameters=parameters,
                 dtype=dtype,
+                scales=scales_of(dtype),
                 follows_weight_dtype=not fixed,
                 most_shards=shards or None,
-                experts=counted.experts if name == "experts" else 0,
+                experts=counted.experts if name in ("experts", *_BIASES) else 0,
+                expert_shape=_padded_shape(counted, parameters) if (name, dtype) == ("experts", "mxfp4") else None,
                 at=() if layers in (everywhere, frozenset()) else ranges_of(sorted(layers)),
                 stage="first" if name == "per-layer embeddings" else "layers",
             )
@@ -128,11 +138,13 @@ def _draft_parts(counted: Counted, formats: Quantisation) -> tuple[WeightPart, .
         ("experts of draft layers", experts, "experts"),
     ):
         if parameters:
+            dtype = formats.of(role, last)  # type: ignore[arg-type]
             parts.append(
                 WeightPart(
                     name=name,
                     parameters=parameters,
-                    dtype=formats.of(role, last),  # type: ignore[arg-type]
+                    dtype=dtype,
+                    scales=formats.scales_of(dtype),
                     follows_weight_dtype=True,
                     experts=counted.experts if role == "experts" else 0,
                     stage="last",
@@ -140,6 +152,13 @@ def _draft_parts(counted: Counted, formats: Quantisation) -> tuple[WeightPart, .
                 )
             )
     return tuple(parts)
+
+
+def _padded_shape(counted: Counted, parameters: int) -> tuple[int, int] | None:
+    """Hidden size and width of one expert, where its three matrices are what the part is made of."""
+    hidden = counted.hidden
+    whole_ones = counted.expert_width and not parameters % (3 * hidden * counted.expert_width * counted.experts)
+    return (hidden, counted.expert_width) if whole_ones else None
 
 
 def with_remainder(
@@ -168,7 +187,7 @@ def with_remainder(
     if drafted > over and not packed:  # declared, and not in these files
         parts, drafted = tuple(part for part in parts if part.needed != "drafting"), 0
     rest = over - drafted
-    if rest <= 0:
+    if rest <= _scales_in(parts):
         return parts
     sure = towers and (counted.drafts is None or drafted > 0)
     part = WeightPart(
@@ -179,6 +198,13 @@ def with_remainder(
         needed="multimodal" if towers else "always",
     )
     return (*parts, part)
+
+
+def _scales_in(parts: tuple[WeightPart, ...]) -> int:
+    """Scales of 8-bit weights, which a total of tensors counts as parameters and which stand by their weights here."""
+    wide = [part for part in parts if part.dtype in ("fp8", "int8")]
+    kept = [(part.parameters, part.scales) for part in wide if part.scales is not None]
+    return sum(ceil_div(parameters, scales.numbers) for parameters, scales in kept)
 
 
 def as_checkpoint(parts: tuple[WeightPart, ...], weight_bytes: int) -> tuple[WeightPart, ...]:
@@ -198,7 +224,9 @@ def as_checkpoint(parts: tuple[WeightPart, ...], weight_bytes: int) -> tuple[Wei
     return (whole(sum(by_dtype.values()), by_dtype.most_common(1)[0][0], left), *apart)
 
 
-def whole(parameters: int, dtype: ElementDtype, size: int | None) -> WeightPart:
+def whole(parameters: int, dtype: ElementDtype, size: int | None, scales: Scales | None = None) -> WeightPart:
     """All weights as one part."""
     name = "checkpoint" if size is not None else "all weights"
-    return WeightPart(name=name, parameters=parameters, dtype=dtype, follows_weight_dtype=True, bytes=size)
+    return WeightPart(
+        name=name, parameters=parameters, dtype=dtype, scales=scales, follows_weight_dtype=True, bytes=size
+    )
