@@ -84,7 +84,7 @@ def _weight_parts(question: Question) -> tuple[WeightPart, ...]:
     if weights is not None:
         return tuple(part for part in weights.value if part.needed != "drafting" or question.draft_model is None)
     if question.levers.kv_cache_memory_bytes is None:
-        detail = f"the parameter count of {question.model.key} isn't known: give kv_cache_memory_bytes"
+        detail = f"what the weights of {question.model.key} take isn't known: give kv_cache_memory_bytes"
         raise NotPlannedYet(Fault("/model", detail))
     return ()
 

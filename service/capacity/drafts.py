@@ -43,7 +43,7 @@ def draft_weights(question: Question) -> tuple[WeightPart, ...]:
         return ()
     if other.spec.weights is None:
         if question.levers.kv_cache_memory_bytes is None:
-            raise NotPlannedYet(Fault("/draft_model", f"the parameter count of {other.key} isn't known"))
+            raise NotPlannedYet(Fault("/draft_model", f"what the weights of {other.key} take isn't known"))
         return ()
     return tuple(
         msgspec.structs.replace(part, name=f"draft model's {part.name}", stage="last", follows_weight_dtype=False)

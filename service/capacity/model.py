@@ -107,7 +107,7 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     parameters: Figure[int] | None
     """Parameters of the text decoder with embeddings and untied head."""
     weights: Figure[tuple[WeightPart, ...]] | None
-    """Null when the parameter count isn't known: such a model can't be planned."""
+    """Null when what they take isn't known: such a model is planned only in a cache whose bytes are given."""
     lora: Figure[LoraWidths] | None = None
     """Null where LoRA on this architecture isn't planned."""
     notes: str | None

@@ -179,7 +179,7 @@ def test_a_gpu_whose_memory_nobody_knows_is_refused_by_name() -> None:
 
 
 def test_a_model_whose_size_nobody_knows_is_refused_by_name() -> None:
-    with pytest.raises(NotPlannedYet, match="parameter count of mistralai/Devstral-2-123B-Instruct-2512"):
+    with pytest.raises(NotPlannedYet, match="weights of mistralai/Devstral-2-123B-Instruct-2512"):
         answered(model="mistralai/Devstral-2-123B-Instruct-2512")
 
 
