@@ -86,6 +86,7 @@ RULED = ENGINE | {
         "printed_tokens": "concurrency",
         "latents_as_heads": False,
         "latent_block_size": {"10": 32},
+        "latent_alignment": 128,
         "max_num_batched_tokens": figure({"small": 2048, "large": 8192, "large_from": 70 * 2**30, "small_too": []}),
         "dtype_defaults": [{"architecture": "SparseForCausalLM", "generation": 10, "dtype": "fp8"}],
     },

@@ -63,6 +63,8 @@ class BlockRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     latent_block_size: dict[str, int]
     """Tokens of a block of dense latent caches, by generation of the card (major compute capability); others: the
     engine's block size."""
+    latent_alignment: int
+    """Tokens that a block of latents is a multiple of where it is raised to hold a state."""
     max_num_batched_tokens: Figure[ByMemory]
     dtype_defaults: tuple[DtypeDefault, ...]
 

@@ -26,8 +26,7 @@ from service.capacity.cache.footprint import (
 from service.capacity.units import ceil_div
 
 _STATE_ALIGNMENT = 16
-_LATENT_STATE_ALIGNMENT = 128
-"""Tokens that a block is a multiple of where it is raised to hold a state; kernels of latent attention take no less."""
+"""Tokens that a block is a multiple of where it is raised to hold a state, unless kernels for latents want more."""
 
 _UNEVEN = 1.5
 """A largest kind with less than so many times the layers of the smallest sets the size of groups."""
@@ -104,9 +103,9 @@ def separate(footprints: tuple[Footprint, ...], block_size: int) -> Layout:
     return Layout(groups=tuple(_buckets(plain, block_size)))
 
 
-def padded(footprints: tuple[Footprint, ...], block_size: int, uneven_pages: str) -> Layout:
+def padded(footprints: tuple[Footprint, ...], block_size: int, uneven_pages: str, *, latent_alignment: int) -> Layout:
     """Lay all kinds out in blocks of one size by padding (rules 1 and 2)."""
-    block_size = raised_block_size(footprints, block_size)
+    block_size = raised_block_size(footprints, block_size, latent_alignment)
     buckets = _buckets(footprints, block_size)
     if len(buckets) == 1:
         return Layout(groups=tuple(buckets))
@@ -131,9 +130,9 @@ def padded(footprints: tuple[Footprint, ...], block_size: int, uneven_pages: str
     )
 
 
-def packed(footprints: tuple[Footprint, ...], block_size: int) -> Layout:
+def packed(footprints: tuple[Footprint, ...], block_size: int, *, latent_alignment: int) -> Layout:
     """Keep pages of several sizes side by side in one block, as wide as the whole contexts need (rule 3, newer)."""
-    buckets = _buckets(footprints, raised_block_size(footprints, block_size))
+    buckets = _buckets(footprints, raised_block_size(footprints, block_size, latent_alignment))
     everywhere = _all_layers(footprints)
     single = [pages.page_bytes for bucket in buckets for pages in bucket.pages]
     width = max(single + [bucket.width(everywhere) for bucket in buckets if bucket.grows])
@@ -141,13 +140,14 @@ def packed(footprints: tuple[Footprint, ...], block_size: int) -> Layout:
     return Layout(groups=tuple(groups), alignment=lcm(*(footprint.alignment for footprint in footprints)))
 
 
-def tuples(footprints: tuple[Footprint, ...], block_size: int) -> Layout:
+def tuples(footprints: tuple[Footprint, ...], block_size: int, *, latent_alignment: int) -> Layout:
     """Keep one page of each size of the whole contexts in a tuple, and as many tuples as layers (rule 3, older)."""
     buckets = _buckets(footprints, block_size)
     contexts = [bucket for bucket in buckets if bucket.grows]
     sizes = sorted({pages.page_bytes for bucket in contexts for pages in bucket.pages})
     if not sizes or any(pages.page_bytes > sizes[-1] for bucket in buckets for pages in bucket.pages):
-        return padded(footprints, block_size, "raise")  # no tuple of these pages holds every page
+        # No tuple of these pages holds every page.
+        return padded(footprints, block_size, "raise", latent_alignment=latent_alignment)
     everywhere = _all_layers(footprints)
     most = max(_most_of_one_size(bucket, everywhere) for bucket in contexts)
     groups = []
@@ -161,13 +161,16 @@ def tuples(footprints: tuple[Footprint, ...], block_size: int) -> Layout:
     return Layout(groups=tuple(groups), tuple_bytes=sum(sizes))
 
 
-def raised_block_size(footprints: tuple[Footprint, ...], block_size: int) -> int:
-    """Raise the block of attention until its page holds the largest state: the state's page is then padded to it."""
+def raised_block_size(footprints: tuple[Footprint, ...], block_size: int, latent_alignment: int) -> int:
+    """Raise the block of attention until its page holds the largest state: the state's page is then padded to it.
+
+    It is raised in steps: of `latent_alignment` tokens where there are latents.
+    """
     state = max((f.page_bytes(1) for f in footprints if isinstance(f.span, State)), default=0)
     per_token = max((f.record_bytes for f in footprints if f.grows and f.tokens_per_record == 1), default=0)
     if not state or not per_token:
         return block_size
-    step = _LATENT_STATE_ALIGNMENT if any(f.kind == "latent" for f in footprints) else _STATE_ALIGNMENT
+    step = latent_alignment if any(f.kind == "latent" for f in footprints) else _STATE_ALIGNMENT
     return max(block_size, step * ceil_div(state, step * per_token))
 
 

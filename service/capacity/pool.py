@@ -80,13 +80,14 @@ def layout_of(
     """Form the groups of a deployment, as its engine does."""
     if rules is None:
         return separate(footprints, block_size)
+    alignment = rules.latent_alignment
     match rules.layouts.get(architecture):
         case "packed":
-            return packed(footprints, block_size)
+            return packed(footprints, block_size, latent_alignment=alignment)
         case "tuples":
-            return tuples(footprints, block_size)
+            return tuples(footprints, block_size, latent_alignment=alignment)
         case None:
-            return padded(footprints, block_size, rules.uneven_pages)
+            return padded(footprints, block_size, rules.uneven_pages, latent_alignment=alignment)
 
 
 def pool_of(layout: Layout, *, rules: BlockRules | None, budget_bytes: int, terms: Terms, stage: range) -> Pool:

@@ -56,7 +56,7 @@ def pool(
     stage: range = WHOLE,
 ) -> Pool:
     footprints = footprints_of(caches, Storage(dtype=dtype, model_dtype="bf16"))
-    layout = padded(footprints, block_size, "raise")
+    layout = padded(footprints, block_size, "raise", latent_alignment=128)
     return pool_of(layout, rules=RULES, budget_bytes=budget, terms=terms or Terms(window_blocks=1), stage=stage)
 
 
@@ -94,7 +94,7 @@ def test_34_linear_and_11_full_layers_make_groups_of_9_9_8_and_8() -> None:
     full = FullAttention(layers=11, kv_heads=8, key_dim=128, value_dim=128)
     linear = msgspec.structs.replace(GATED, layers=34)
     footprints = footprints_of((full, linear), Storage(dtype="bf16", model_dtype="bf16"))
-    assert sizes(padded(footprints, 16, "raise").groups) == [11, 9, 9, 8, 8]
+    assert sizes(padded(footprints, 16, "raise", latent_alignment=128).groups) == [11, 9, 9, 8, 8]
 
 
 @pytest.mark.parametrize(("most", "groups"), [(14, [10, 14]), (15, [10, 8, 7])])
@@ -115,12 +115,15 @@ def test_a_block_of_attention_is_raised_until_its_page_holds_the_state() -> None
     assert held.padding_bytes(1) == 3 * 10 * 16_384
 
 
-def test_beside_latents_a_block_is_raised_in_steps_of_128() -> None:
+@pytest.mark.parametrize(("alignment", "block"), [(64, 960), (128, 1024)])
+def test_beside_latents_a_block_is_raised_in_steps_that_their_kernels_take(alignment: int, block: int) -> None:
     latent = LatentAttention(layers=7, latent_dim=512, rope_dim=64)
     kda = KimiDeltaAttention(layers=20, heads=32, head_dim=128, conv_kernel=4, state_dtype="fp32")
-    held = pool(latent, kda, budget=2**33)
-    # State: 12,288 x 3 x 2 + 32 x 128 x 128 x 4 = 2,170,880 B; over 1,152 B that is 1,884.4 tokens: 15 x 128.
-    assert held.groups[0].block == 1920
+    storage = Storage(dtype="bf16", model_dtype="bf16", tensor_parallel=2)
+    layout = padded(footprints_of((latent, kda), storage), 16, "raise", latent_alignment=alignment)
+    # State of one of two ranks: 6,144 x 3 x 2 + 16 x 128 x 128 x 4 = 1,085,440 B; over 1,152 B that is 942.2 tokens.
+    assert [group.block for group in layout.groups if group.grows] == [block]
+    assert layout.block_bytes(WHOLE) == 7 * block * 1152
 
 
 def test_pages_of_unlike_heads_are_made_equal_by_larger_blocks() -> None:
@@ -139,7 +142,10 @@ def test_newer_releases_pad_a_page_that_does_not_divide_the_largest() -> None:
         SlidingWindow(layers=4, kv_heads=5, key_dim=128, value_dim=128, window=128),
     )
     footprints = footprints_of(caches, Storage(dtype="bf16", model_dtype="bf16"))
-    blocks = {how: [group.block for group in padded(footprints, 16, how).groups] for how in ("raise", "pad")}
+    blocks = {
+        how: [group.block for group in padded(footprints, 16, how, latent_alignment=128).groups]
+        for how in ("raise", "pad")
+    }
     assert blocks == {"raise": [32, 16], "pad": [16, 16]}
 
 
@@ -155,7 +161,7 @@ def test_latents_and_index_keys_are_one_group_whose_block_is_the_sum() -> None:
 
 def test_deepseek_v4_keeps_tuples_of_one_page_of_each_size() -> None:
     # Two batches of 8,192 in flight. 30,000 tokens need 6.66 GiB and 13,528 need 5.44, as an engine printed.
-    layout = tuples(footprints_of(V4_FLASH, Storage(dtype="fp8", model_dtype="bf16")), 256)
+    layout = tuples(footprints_of(V4_FLASH, Storage(dtype="fp8", model_dtype="bf16")), 256, latent_alignment=128)
     terms = Terms(in_flight=16_384, window_blocks=1)
     held = pool_of(layout, rules=RULES, budget_bytes=2**33, terms=terms, stage=WHOLE)
     # A tuple: 37,440 + 8,640 + 1,728 B; 22 of them, for 43 windows in two groups.
@@ -167,7 +173,7 @@ def test_deepseek_v4_keeps_tuples_of_one_page_of_each_size() -> None:
 
 
 def test_newer_releases_pack_deepseek_v4_side_by_side() -> None:
-    layout = packed(footprints_of(V4_FLASH, Storage(dtype="fp8", model_dtype="bf16")), 256)
+    layout = packed(footprints_of(V4_FLASH, Storage(dtype="fp8", model_dtype="bf16")), 256, latent_alignment=128)
     assert layout.block_bytes(WHOLE) == 1_002_240
     assert sorted(sizes(layout.groups)) == [20, 21, 22, 42, 62]
 

@@ -8,7 +8,7 @@ import pytest
 
 from service.capacity.cache import FullAttention, Storage
 from service.capacity.dtypes import Scales
-from service.capacity.engine import Engine, Padding
+from service.capacity.engine import BlockRules, Engine, Padding
 from service.capacity.figures import Figure
 from service.capacity.gpu import Gpu, ReportedMemory
 from service.capacity.model import Model, WeightPart
@@ -270,6 +270,30 @@ def test_llama_405b_in_fp8_keeps_its_attention_in_16_bit() -> None:
 )
 def test_weights_agree_with_the_published_size_of_the_checkpoint(key: str, published_gib: float) -> None:
     assert weight_bytes(weights(key)) / 2**30 == pytest.approx(published_gib, rel=0.001)
+
+
+def rules(minor: int) -> BlockRules:
+    found = ENGINES[f"vllm@0.{minor}"].block_rules
+    assert found is not None
+    return found
+
+
+def test_releases_of_vllm_before_its_new_engine_keep_no_null_block() -> None:
+    # Llama 405B in 0.5.3: refused above 79,392 tokens, which are all of its 4,962 blocks.
+    assert [minor for minor in range(6, 34) if not rules(minor).null_block] == [6, 7]
+
+
+def test_a_release_without_kernels_for_latents_has_no_blocks_of_theirs() -> None:
+    # DeepSeek-V2-Lite on an H100: 5,373 blocks of 16 tokens in 35.42 GiB.
+    assert [minor for minor in range(6, 34) if rules(minor).latents_as_heads] == [6]
+    assert rules(6).latent_block_size == {}
+
+
+def test_blocks_of_latents_beside_states_are_multiples_of_64_in_older_releases_and_of_128_in_newer() -> None:
+    # Kimi-Linear on two RTX 3090 in 0.11: 75,840 tokens, a fourth of whose blocks are 79 of 960.
+    assert {minor: rules(minor).latent_alignment for minor in range(6, 34)} == {
+        minor: 64 if minor <= 16 else 128 for minor in range(6, 34)
+    }
 
 
 # Below: every rule of service/catalog/integrity.py, each with an entry that breaks it and nothing else.
