@@ -49,6 +49,8 @@ class Given(_Part, frozen=True, kw_only=True):
     """Half the width of a stated range of GiB; left out: half the last digit."""
     printed_parts: int = 1
     """A sum of so many printed figures, each rounded by itself (SGLang prints keys and values apart)."""
+    sequences: int | None = None
+    """So many requests that fill the window, where what they take is what was printed."""
 
     @property
     def kv_range(self) -> tuple[int, int, int] | None:
@@ -75,16 +77,22 @@ class Printed(_Part, frozen=True, kw_only=True):
     """What one full window needs, as a refusal says it."""
     max_model_len: int | None = None
     """The longest that fits once, as a refusal says it."""
+    contexts_mib: Decimal | None = None
+    """What all sequences take that grows with the context."""
+    states_mib: Decimal | None = None
+    """What they take beside it."""
 
 
 class OwnBytes(_Part, frozen=True, kw_only=True):
-    """What the printed tokens are in bytes of one rank, worked out by hand from published shapes.
+    """What a printed token is in bytes of one rank, worked out by hand from published shapes.
+
+    Only where every layer keeps all of the context: then that is a product of the shapes, whatever the engine's rules.
+    With windows or states it would take the engine's groups, and a wrong rule about them could excuse its own misses.
 
     `grain`: the next larger number of tokens that could have been printed is so many more.
     """
 
     bytes: int
-    per_tokens: int
     grain: int
     how: str
 
@@ -112,6 +120,8 @@ class Case(_Part, frozen=True, kw_only=True):
     given: Given
     printed: Printed
     own_bytes: OwnBytes | None = None
+    one_message: bool = False
+    """Whether bytes and figure stand in one message (a refusal): then one rank speaks of its own memory in both."""
     found_later: str | None = None
     """A fact that isn't in the log but was found out about it."""
     open_input: str | None = None
@@ -129,18 +139,21 @@ class Case(_Part, frozen=True, kw_only=True):
         if self.open_input is not None:
             return self.open_input
         kv, own = self.given.kv_range, self.own_bytes
-        if kv is None or self.tensor_parallel == 1:
+        if kv is None or self.tensor_parallel == 1 or self.one_message:
             return None
         tokens = self.printed.tokens or self.printed.max_model_len
         if own is None or tokens is None:
-            return f"at TP {self.tensor_parallel} nothing printed says which rank set the blocks"
-        least, most = (Decimal(count * own.bytes) / own.per_tokens for count in (tokens, tokens + own.grain))
+            return (
+                f"at TP {self.tensor_parallel} which rank set the blocks isn't known: its tokens are counted in the"
+                " engine's groups, so nothing printed turns them into bytes"
+            )
+        least, most = tokens * own.bytes, (tokens + own.grain) * own.bytes
         if least <= kv[2] and kv[0] <= most:
             return None
-        away = float(least / kv[1] - 1)
+        away = least / kv[1] - 1
         later = f" ({self.found_later})" if self.found_later else ""
         return (
-            f"at TP {self.tensor_parallel} its {tokens:,} tokens are {float(least) / _GIB:.2f} GiB, {away:+.1%} from"
+            f"at TP {self.tensor_parallel} its {tokens:,} tokens are {least / _GIB:.2f} GiB, {away:+.1%} from"
             f" its own line of {kv[1] / _GIB:.2f}: another rank set the blocks, or a cause that isn't known{later}"
         )
 

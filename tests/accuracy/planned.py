@@ -90,19 +90,28 @@ def _figures(case: Case, kv_bytes: int | None) -> dict[str, Decimal]:
     """Everything that could have been printed; `kv_bytes` is null where the number of blocks is given."""
     question = _asked(case, kv_bytes or 0)
     pool = deploy(question).tightest.pool
+    sequences = case.given.sequences or 0
     if kv_bytes is None:
-        assert case.given.blocks is not None
-        pool = msgspec.structs.replace(pool, blocks=case.given.blocks)
+        assert sequences or case.given.blocks is not None
+        pool = msgspec.structs.replace(pool, blocks=case.given.blocks or 0)
     rules, window = question.engine.spec.block_rules, question.levers.max_model_len
     concurrency = pool.concurrency(window)
+    growing = sum(
+        blocks * share * pool.block_bytes
+        for group, share, blocks in zip(pool.groups, pool.shares, pool.group_blocks(window), strict=True)
+        if group.grows
+    )
+    whole = pool.cost(window) * pool.block_bytes
     return {
         "concurrency": Decimal(concurrency.numerator) / concurrency.denominator,
         "tokens": Decimal(printed_tokens(pool, "smallest_group" if rules is None else rules.printed_tokens, window)),
         "blocks": Decimal(pool.blocks),
         "usable_tokens": Decimal(pool.usable * min(group.block for group in pool.groups)),
         "blocks_per_window": Decimal(pool.cost(window)),
-        "window_gib": Decimal(pool.cost(window) * pool.block_bytes) / 2**30,
+        "window_gib": Decimal(whole) / 2**30,
         "max_model_len": Decimal(_longest(pool, window)),
+        "contexts_mib": Decimal(sequences * growing) / 2**20,
+        "states_mib": Decimal(sequences * (whole - growing)) / 2**20,
     }
 
 

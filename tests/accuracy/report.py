@@ -86,6 +86,8 @@ def _lines(result: Result) -> None:
         within = "within" if figure.within_rounding else "NOT WITHIN"
         print(f"{label} {figure.name:18} {figure.printed:12,} {figure.planned:14,.3f} {figure.error:9.3%}  {within}")
         label = " " * 59
+    if not result.within_rounding and result.case.found_later is not None:
+        print(f"{label} {result.case.found_later}")
 
 
 def _ids(result: Result) -> str:

@@ -151,7 +151,7 @@ def tensor_parallel_case(tokens: int) -> Case:
         levers=AskedLevers(tensor_parallel=2),
         given=Given(kv_gib=Decimal("1.00")),
         printed=Printed(tokens=tokens),
-        own_bytes=OwnBytes(bytes=1024, per_tokens=1, grain=16, how="made up"),
+        own_bytes=OwnBytes(bytes=1024, grain=16, how="made up"),
     )
 
 
@@ -166,9 +166,39 @@ def test_a_tensor_parallel_case_whose_tokens_contradict_its_own_gib_line_is_not(
     assert "another rank set the blocks" in reason
 
 
+def test_a_tensor_parallel_case_whose_tokens_are_no_bytes_by_themselves_is_not_either() -> None:
+    grouped = msgspec.structs.replace(tensor_parallel_case(2**20), own_bytes=None)
+    reason = grouped.why_undetermined()
+    assert reason is not None
+    assert "nothing printed turns them into bytes" in reason
+
+
+def test_a_refusal_whose_bytes_and_length_are_one_ranks_is_determined() -> None:
+    refusal = msgspec.structs.replace(tensor_parallel_case(2**20), own_bytes=None, one_message=True)
+    assert refusal.why_undetermined() is None
+
+
 def test_a_case_is_judged_without_the_planner() -> None:
     text = Path(__file__).with_name("cases.py").read_text()
     assert not any(module in text for module in ("capacity.pool", "capacity.layout", "capacity.deployment"))
+
+
+def test_no_case_is_judged_by_the_groups_of_an_engine() -> None:
+    # Bytes of a token come from the shapes alone where all layers keep the whole context.
+    judged = {result.cache for result in universe() if result.case.own_bytes is not None}
+    assert judged <= {"full", "latent", "index_keys + latent"}
+
+
+def test_a_release_that_the_collection_does_not_state_is_given_with_its_reason() -> None:
+    documents = {document["id"]: document for document in collections()}
+    for case in collection().cases:
+        if case.figure == "formula":
+            continue
+        stated = json.dumps([documents[name] for name in case.ids])
+        if case.release is None:
+            assert case.planned_because, case.ids
+        else:
+            assert case.release in stated, case.ids
 
 
 def test_every_case_of_the_collections_is_compared_or_set_apart_with_a_reason_and_none_twice() -> None:
