@@ -47,7 +47,7 @@ def test_a_model_that_can_not_be_planned_is_refused_with_the_reason(client: http
     response = client.post("/v1/plans", json=REFERENCE | {"model": "mistralai/Devstral-2-123B-Instruct-2512"})
     assert problem(response) == (422, "not-planned-yet", ["#/model"])
     assert response.json()["detail"] == (
-        "the parameter count of mistralai/Devstral-2-123B-Instruct-2512 isn't known: give kv_cache_memory_bytes"
+        "what the weights of mistralai/Devstral-2-123B-Instruct-2512 take isn't known: give kv_cache_memory_bytes"
     )
 
 
