@@ -70,13 +70,26 @@ class KvCache(msgspec.Struct, frozen=True, kw_only=True):
     """Empty where the engine has no cache groups."""
 
 
+class NoValue(msgspec.Struct, frozen=True):
+    """Why no value of a lever makes a question fit."""
+
+    name: str
+    reason: str
+
+
 class Inverse(msgspec.Struct, frozen=True, kw_only=True):
-    """The nearest change of one lever that makes a question fit which doesn't. Null: no value of that lever does."""
+    """The nearest change of one lever that makes a question fit which doesn't. Null: no value does, for its reason.
+
+    A target at the workload's mean is counted, in each window, with what that window rejects and cuts. Only where a
+    joint histogram has an open bin, which ends at the window, may a window larger than the one named fit again.
+    """
 
     max_model_len: int | None
     """The largest window that does, exact to the token."""
     gpu_memory_utilization: float | None
     """The smallest share that does, exact to the block (and to a billionth)."""
+    reasons: tuple[NoValue, ...]
+    """One for each lever above that is null."""
 
 
 class WorkloadSummary(msgspec.Struct, frozen=True, kw_only=True):

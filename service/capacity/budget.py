@@ -36,6 +36,11 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a cache whose size was set by hand doesn't fit beside weights and reserve."""
     rungs: tuple[Rung, ...]
 
+    @property
+    def left(self) -> int:
+        """What weights and reserve leave, whatever was asked for."""
+        return self.usable - self.weights - self.reserve
+
 
 def budget_of(question: Question, stage: Stage) -> Budget:
     """Climb down from reported memory to the KV budget; it can come out negative, which means zero blocks.

@@ -47,6 +47,11 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     """Budgets of stages that keep no cache: their weights and reserve have to fit all the same."""
 
     @property
+    def budgets(self) -> tuple[Budget, ...]:
+        """Those of all stages."""
+        return (*(rank.budget for rank in self.ranks), *self.bare)
+
+    @property
     def short(self) -> bool:
         """Whether a stage has no room for its weights and reserve, or not for the cache that was asked for."""
         return any(budget.kv < 0 for budget in self.bare) or any(rank.budget.short for rank in self.ranks)

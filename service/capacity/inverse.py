@@ -1,11 +1,9 @@
 """The inverse: which window, or which share of the memory, makes a question fit that doesn't."""
 
-from service.capacity.answer import Inverse
+from service.capacity.answer import Inverse, NoValue
 from service.capacity.deployment import Deployment
-from service.capacity.errors import Refused
+from service.capacity.largest_window import largest_window
 from service.capacity.lengths import Held
-from service.capacity.pool import Pool, Prices
-from service.capacity.pool_lengths import held_in
 from service.capacity.question import Question
 from service.capacity.units import ceil_div, exact
 
@@ -18,76 +16,54 @@ def inverse_of(question: Question, deployment: Deployment, held: tuple[Held, ...
     `held` says what a user holds on each rank where a target counts with the workload's mean; null: a full window.
     """
     levers, targets = question.levers, question.targets
-    per_pool = ceil_div(1 if targets is None else targets.users, levers.data_parallel)
-    if levers.max_num_seqs is not None and per_pool > levers.max_num_seqs:
-        return Inverse(max_model_len=None, gpu_memory_utilization=None)  # the scheduler is in the way, not memory
+    users = ceil_div(1 if targets is None else targets.users, levers.data_parallel)
+    window: int | str
+    share: float | str
+    if levers.max_num_seqs is not None and users > levers.max_num_seqs:
+        # The scheduler is in the way, not memory.
+        window = share = f"a pool has to hold {users:,} and max_num_seqs admits {levers.max_num_seqs:,} of them"
+    else:
+        window = largest_window(question, deployment, users, paged=held is not None)
+        share = _smallest_share(question, deployment, users, held)
+    found = {"max_model_len": window, "gpu_memory_utilization": share}
     return Inverse(
-        # Another window lets other requests in, so the mean that a paged target counts with isn't known there.
-        max_model_len=None if held is not None else _largest_window(question, deployment, per_pool),
-        gpu_memory_utilization=_smallest_share(question, deployment, per_pool, held),
+        max_model_len=None if isinstance(window, str) else window,
+        gpu_memory_utilization=None if isinstance(share, str) else share,
+        reasons=tuple(NoValue(name, reason) for name, reason in found.items() if isinstance(reason, str)),
     )
-
-
-def _largest_window(question: Question, deployment: Deployment, users: int) -> int | None:
-    if deployment.short:
-        return None
-    limit = question.model.spec.max_position_embeddings.value
-    # Stages in which a request costs the same differ in their number of blocks only: the fewest decide.
-    fewest: dict[Prices, Pool] = {}
-    for rank in deployment.ranks:
-        prices = rank.pool.prices
-        if prices not in fewest or rank.pool.usable < fewest[prices].usable:
-            fewest[prices] = rank.pool
-    window = min(largest_length(pool, users, limit) for pool in fewest.values())
-    return window if window and _is_asked(question, deployment, window) else None
-
-
-def _is_asked(question: Question, deployment: Deployment, window: int) -> bool:
-    """Whether a request of the workload fits the window at all: a question of which none does is refused."""
-    if question.workload is None:
-        return True
-    try:
-        held_in(deployment.tightest.pool, question.workload, window)
-    except Refused:
-        return False
-    return True
-
-
-def largest_length(pool: Pool, users: int, limit: int) -> int:
-    """The longest that so many users can all get, up to a limit; 0 where one token each is too much.
-
-    Cost never falls with length, so halving finds it.
-    """
-    fits, too_long = 0, limit + 1
-    while too_long - fits > 1:
-        middle = (fits + too_long) // 2
-        if users * pool.cost(middle) <= pool.usable:
-            fits = middle
-        else:
-            too_long = middle
-    return fits
 
 
 def _smallest_share(
     question: Question, deployment: Deployment, users: int, held: tuple[Held, ...] | None
-) -> float | None:
+) -> float | str:
+    caches = _cache_bytes(question.levers.max_model_len, deployment, users, held)
     if question.levers.kv_cache_memory_bytes is not None:
-        return None  # the share isn't used then
-    window = question.levers.max_model_len
+        left, most = min(budget.left for budget in deployment.budgets), max(caches)
+        unused = f"kv_cache_memory_bytes sets the cache, so no share is used; it would have to be {most:,} B"
+        return unused if most <= left else f"{unused}, and weights and reserve leave {left:,} B"
     needed = [(budget.weights + budget.reserve, budget.reported) for budget in deployment.bare]
+    for rank, cache in zip(deployment.ranks, caches, strict=True):
+        needed.append((cache + rank.budget.weights + rank.budget.reserve, rank.budget.reported))
+    share, amount, reported = max(
+        (ceil_div(amount * _DIGITS, reported), amount, reported) for amount, reported in needed
+    )
+    if share > _DIGITS:
+        return f"it would take {amount:,} B of a card that reports {reported:,} B"
+    smallest = share / _DIGITS
+    # The nearest float may lie a hair below the decimal that was meant.
+    assert exact(smallest) * _DIGITS == share
+    return smallest
+
+
+def _cache_bytes(window: int, deployment: Deployment, users: int, held: tuple[Held, ...] | None) -> list[int]:
+    """Bytes of cache that each rank needs to hold so many users in this window, null block included."""
+    found = []
     for number, rank in enumerate(deployment.ranks):
-        pool, budget = rank.pool, rank.budget
+        pool = rank.pool
         blocks = users * pool.cost(window)
         if held is not None:
             taken = users * held[number].blocks
             # One full window has to fit in any case, or the engine doesn't start.
             blocks = max(ceil_div(taken.numerator, taken.denominator), pool.cost(window))
-        cache = (blocks + pool.null_blocks) * pool.block_bytes
-        needed.append((cache + budget.weights + budget.reserve, budget.reported))
-    share = max(ceil_div(amount * _DIGITS, reported) for amount, reported in needed)
-    if share > _DIGITS:
-        return None
-    smallest = share / _DIGITS
-    # The nearest float may lie a hair below the decimal that was meant.
-    assert exact(smallest) * _DIGITS == share
-    return smallest
+        found.append((blocks + pool.null_blocks) * pool.block_bytes)
+    return found

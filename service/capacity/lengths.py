@@ -20,7 +20,7 @@ from service.capacity.prefix_sums import PrefixSums, Ramp, over_pairs
 
 Tokens = NDArray[np.int64]
 
-_LONGEST_WINDOW = 2**24
+LONGEST_WINDOW = 2**24
 """Tokens up to which a window is weighed length by length; the longest that models have is 10,485,760."""
 _SLICE = 2**20
 """Lengths that are priced at a time: what their cost takes on the way is small beside the result."""
@@ -89,8 +89,8 @@ def held(workload: Workload, *, window: int, cost: Cost) -> Held:
 
     Raises `Refused` when no request fits, a mean passes the window, or the window is longer than can be weighed.
     """
-    if window > _LONGEST_WINDOW and not isinstance(workload, Mean):
-        detail = f"lengths are weighed in windows of up to {_LONGEST_WINDOW:,} tokens; this one has {window:,}"
+    if window > LONGEST_WINDOW and not isinstance(workload, Mean):
+        detail = f"lengths are weighed in windows of up to {LONGEST_WINDOW:,} tokens; this one has {window:,}"
         raise Refused(Fault("/workload", detail))
     match workload:
         case Mean():
@@ -122,28 +122,29 @@ def _held_mean(workload: Mean, window: int, cost: Cost) -> Held:
 def _held_total(workload: Total, window: int, cost: Cost) -> Held:
     lengths = _tokens_up_to(window)
     blocks = _costs(cost, lengths)
-    per_length = {name: PrefixSums(amounts) for name, amounts in (("blocks", blocks), ("tokens", lengths))}
-    weighted = PrefixSums(lengths * blocks)
+    per_length = {
+        name: PrefixSums(amounts)
+        for name, amounts in (("blocks", blocks), ("tokens", lengths), ("weighted", lengths * blocks))
+    }
+    # By the width of the bin, so that few fractions are added, of histograms whose bins are mostly alike.
+    sums: dict[str, dict[int, int]] = {name: defaultdict(int) for name in (*per_length, "truncated")}
     requests = 0
-    of_requests: dict[str, Fraction] = {"blocks": Fraction(0), "tokens": Fraction(0)}
-    of_lengths = Fraction(0)
-    truncated = Fraction(0)
     for part in workload.bins:
         upper = _closed(part.upper, part.lower, window)
         width = upper - part.lower
         # Lengths past the window count as filling it: PrefixSums holds its last value from there on.
-        for name, sums in per_length.items():
-            of_requests[name] += Fraction(part.count * sums.over(part.lower + 1, upper), width)
-        of_lengths += Fraction(part.count * weighted.over(part.lower + 1, upper), width)
-        truncated += Fraction(part.count * max(0, upper - max(part.lower, window)), width)
+        for name, cumulated in per_length.items():
+            sums[name][width] += part.count * cumulated.over(part.lower + 1, upper)
+        sums["truncated"][width] += part.count * max(0, upper - max(part.lower, window))
         requests += part.count
+    total = {name: _sum_of_fractions(parts.items()) for name, parts in sums.items()}
     return Held(
         requests=requests,
-        blocks=of_requests["blocks"] / requests,
-        tokens=of_requests["tokens"] / requests,
+        blocks=total["blocks"] / requests,
+        tokens=total["tokens"] / requests,
         rejected_share=Fraction(0),
-        truncated_share=truncated / requests,
-        length_weighted_blocks=of_lengths / of_requests["tokens"],
+        truncated_share=total["truncated"] / requests,
+        length_weighted_blocks=total["weighted"] / total["tokens"],
         confidence="low",
     )
 

@@ -102,12 +102,14 @@ def _nearest(answer: Answer) -> list[str]:
     if inverse is None:
         return []
     window, share = inverse.max_model_len, inverse.gpu_memory_utilization
+    found = (
+        f"max_model_len of at most {window:,}" if window is not None else None,
+        f"gpu_memory_utilization of at least {share!r}" if share is not None else None,
+    )
     return [
-        "\nWould fit with",
-        f"  max_model_len of at most {window:,}" if window is not None else "  max_model_len: no window does it",
-        f"  gpu_memory_utilization of at least {share!r}"
-        if share is not None
-        else "  gpu_memory_utilization: no share up to 1 does it",
+        *(["\nWould fit with", *(f"  {line}" for line in found if line)] if any(found) else []),
+        *(["\nWould not help"] if inverse.reasons else []),
+        *(f"  {one.name}: {one.reason}" for one in inverse.reasons),
     ]
 
 

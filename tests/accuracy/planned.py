@@ -8,7 +8,7 @@ import msgspec
 from service.capacity.cache_summary import printed_tokens
 from service.capacity.deployment import deploy
 from service.capacity.figures import Figure
-from service.capacity.inverse import largest_length
+from service.capacity.largest_window import largest_length
 from service.capacity.model import WeightPart
 from service.capacity.pool import Pool
 from service.capacity.question import Question

@@ -30,7 +30,7 @@ from service.capacity.cache import (
     Terms,
 )
 from service.capacity.engine import BlockRules
-from service.capacity.inverse import largest_length
+from service.capacity.largest_window import largest_length
 from service.capacity.layout import Layout
 from service.capacity.pool import Pool, footprints_of, layout_of, pool_of
 

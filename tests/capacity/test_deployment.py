@@ -402,16 +402,6 @@ def test_an_answer_that_fits_has_no_inverse() -> None:
     assert answer("latent").inverse is None
 
 
-def test_nothing_helps_where_the_scheduler_is_in_the_way() -> None:
-    question = {
-        "model": "test/latent", "gpu": "card", "levers": {"max_num_seqs": 1, "max_model_len": 8192},
-        "targets": {"users": 2},
-    }  # fmt: skip
-    found = plan(resolve(strict_json.decode(msgspec.json.encode(question), AskedQuestion), fixed_catalog()))
-    assert found.inverse is not None
-    assert (found.inverse.max_model_len, found.inverse.gpu_memory_utilization) == (None, None)
-
-
 def test_kv_heads_of_a_cache_without_heads_are_refused() -> None:
     with pytest.raises(UnsupportedCombination, match="has no KV heads"):
         answer("latent", kv_heads=4)
@@ -483,19 +473,6 @@ def test_the_mean_fit_of_a_pipeline_is_that_of_the_stage_that_holds_fewest_at_th
     # contexts and 27 of 30 windows: 37 x 2,048 B x 160 tokens for each user.
     budget = 81 * 10**9 - -(-2 * 10**9 * 37 // 40) - 3 * GIB
     assert found.users.paged == budget // (37 * 2048 * 160)
-
-
-def test_a_window_that_no_request_of_the_workload_fits_is_no_answer() -> None:
-    question = {
-        "model": "test/latent",
-        "gpu": "card",
-        "levers": {"max_model_len": 8192, "kv_cache_memory_bytes": 16 * 46_080},
-        "workload": {"kind": "rows", "rows": [[2048, 2]]},
-        "targets": {"users": 1, "basis": "worst_case"},
-    }
-    found = plan(resolve(strict_json.decode(msgspec.json.encode(question), AskedQuestion), fixed_catalog()))
-    assert found.inverse is not None
-    assert found.inverse.max_model_len is None
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,15 @@ def test_the_reference_ladder_is_a_table() -> None:
     assert max(len(line) for line in result.stdout.splitlines()) <= 120
 
 
+def test_what_would_fit_and_what_would_not_help_is_said() -> None:
+    result = headcount("plan", *LLAMA, "--max-model-len", "8192", "--set", "kv-cache-memory-bytes=1000000000")
+    # 10^9 // (16 x 131,072 B) = 476 blocks of 16 tokens; one window takes 1 GiB.
+    assert (
+        "\nWould fit with\n  max_model_len of at most 7,616\n\nWould not help\n  gpu_memory_utilization:"
+        " kv_cache_memory_bytes sets the cache, so no share is used; it would have to be 1,073,741,824 B\n"
+    ) in result.stdout
+
+
 def test_json_is_exactly_what_the_service_returns(client: httpx.Client, service_url: str) -> None:
     arguments = ("plan", *LLAMA, "--max-model-len", "8192", "--json", "--set", "kv_cache_dtype=fp8")
     body = REFERENCE | {"levers": {"max_model_len": 8192, "kv_cache_dtype": "fp8"}}

@@ -1,0 +1,255 @@
+"""The inverse: exact to the token and to the block, and never null without a reason."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from service.capacity.answer import Answer
+from service.capacity.errors import Refused
+from service.capacity.planner import plan
+from service.catalog.resolve import resolve
+from service.readers import strict_json
+from service.readers.question import AskedQuestion
+from tests.fixed_catalog import fixed_catalog
+
+GIB = 2**30
+CATALOG = fixed_catalog()
+
+
+def planned(question: dict[str, Any], **levers: object) -> Answer:
+    asked = question | {"levers": question.get("levers", {}) | levers}
+    return plan(resolve(strict_json.decode(msgspec.json.encode(asked), AskedQuestion), CATALOG))
+
+
+def fits(question: dict[str, Any], **levers: object) -> bool:
+    """Whether it fits; a window that no request of the workload fits doesn't."""
+    try:
+        return planned(question, **levers).fits
+    except Refused:
+        return False
+
+
+def inverse(question: dict[str, Any]) -> tuple[int | None, float | None, dict[str, str]]:
+    answer = planned(question)
+    assert not answer.fits
+    assert answer.inverse is not None
+    found = answer.inverse
+    return found.max_model_len, found.gpu_memory_utilization, {one.name: one.reason for one in found.reasons}
+
+
+def latent(blocks: int, **changes: Any) -> dict[str, Any]:  # noqa: ANN401 - parts of a question, of any type
+    """40 layers x 576 elements x 2 B: 46,080 B a token; so many blocks of one token, one of them null."""
+    levers = {"block_size": 1, "kv_cache_memory_bytes": blocks * 46_080, "max_model_len": 8192}
+    return {"model": "test/latent", "gpu": "card", "engine": "ruled@1", "levers": levers} | changes
+
+
+def test_the_smallest_share_leaves_room_for_the_null_block() -> None:
+    question = {
+        "model": "test/latent",
+        "gpu": "small",
+        "engine": "ruled@1",
+        "levers": {"max_model_len": 131_072, "reserve_bytes": 2 * GIB, "gpu_memory_utilization": 0.3},
+    }
+    # 8,192 blocks of 16 x 46,080 B and the null block; 2 x 10^9 B of weights and 2 GiB of reserve, of 24 x 10^9 B.
+    needed = 8193 * 737_280 + 2 * 10**9 + 2 * GIB
+    _, share, reasons = inverse(question)
+    assert share is not None
+    assert round(share * 10**9) == -(-needed * 10**9 // (24 * 10**9))
+    assert "gpu_memory_utilization" not in reasons
+
+
+def test_a_paged_target_has_a_largest_window_at_which_the_mean_still_fits() -> None:
+    # Two requests: one of 10 tokens in and 1 out, one of 10 in and 90 out, which a window of w cuts at w: it holds
+    # 10, 11, .. w - 1 over w - 10 steps. With (10, 1): mean = (10 + 10 + .. + (w - 1)) / (w - 9).
+    rows = {"kind": "rows", "rows": [[10, 1], [10, 90]]}
+    question = latent(301, workload=rows, targets={"users": 10, "basis": "paged"})
+    # 10 users of 300 tokens' worth: a mean of up to 30. w = 50: (10 + 1,180) / 41 = 29.02; w = 52: 1,291 / 43 = 30.02;
+    # w = 51: (10 + 1,230) / 42 = 29.52.
+    assert inverse(question)[0] == 51
+    assert (fits(question, max_model_len=51), fits(question, max_model_len=52)) == (True, False)
+
+
+def test_past_all_requests_the_mean_no_longer_depends_on_the_window() -> None:
+    # A request of 10 in and 1 out holds 10: ten of them take 100 of 4,000 blocks, and one full window all of them.
+    rows = {"kind": "rows", "rows": [[10, 1]]}
+    question = latent(4001, workload=rows, targets={"users": 10, "basis": "paged"})
+    assert inverse(question)[0] == 4000
+
+
+def test_a_mean_is_the_same_in_every_window_that_it_does_not_pass() -> None:
+    mean = {"kind": "mean", "tokens": 300}
+    assert inverse(latent(3001, workload=mean, targets={"users": 10, "basis": "paged"}))[0] == 3000
+    window, _, reasons = inverse(latent(3000, workload=mean, targets={"users": 10, "basis": "paged"}))
+    assert window is None
+    assert reasons["max_model_len"] == "10 hold more than there is even in a window of 300, the least of this workload"
+
+
+@pytest.mark.parametrize(
+    ("workload", "least"),
+    [
+        ({"kind": "rows", "rows": [[2048, 2], [3000, 1]]}, 2049),
+        ({"kind": "mean", "tokens": 2049}, 2049),
+        ({"kind": "joint", "prompt_edges": [0, 2047, None], "output_edges": [0, 9], "counts": [[1, 0, 1]]}, 2049),
+    ],
+)
+def test_a_window_that_no_request_fits_is_no_answer(workload: dict[str, Any], least: int) -> None:
+    for blocks, window in ((least + 1, least), (least, None)):
+        found, _, reasons = inverse(latent(blocks, workload=workload, targets={"users": 1, "basis": "worst_case"}))
+        assert found == window
+        if window is None:
+            assert reasons["max_model_len"] == (
+                f"memory holds windows of up to {least - 1:,} tokens, and the workload needs one of {least:,} or more"
+            )
+
+
+def test_a_given_cache_that_is_not_there_says_how_much_is() -> None:
+    levers = {"kv_cache_memory_bytes": 30 * GIB, "reserve_bytes": 2 * GIB, "max_model_len": 16}
+    question = {"model": "test/latent", "gpu": "small", "engine": "ruled@1", "levers": levers}
+    left = 24 * 10**9 - 2 * 10**9 - 2 * GIB
+    window, share, reasons = inverse(question)
+    assert (window, share) == (None, None)
+    assert reasons["max_model_len"] == (
+        f"kv_cache_memory_bytes asks for 32,212,254,720 B and weights and reserve leave {left:,} B, whatever the window"
+    )
+    # One block of 16 tokens and the null block would do.
+    assert reasons["gpu_memory_utilization"].endswith(f"it would have to be {2 * 16 * 46_080:,} B")
+    assert (fits(question, kv_cache_memory_bytes=left), fits(question, kv_cache_memory_bytes=left + 1)) == (True, False)
+    least = 2 * 16 * 46_080
+    assert (fits(question, kv_cache_memory_bytes=least), fits(question, kv_cache_memory_bytes=least - 1)) == (
+        True, False,
+    )  # fmt: skip
+
+
+def test_a_cache_that_would_have_to_be_larger_than_what_is_left_says_both() -> None:
+    levers = {"kv_cache_memory_bytes": GIB, "reserve_bytes": 20 * GIB, "max_model_len": 131_072}
+    question = {"model": "test/latent", "gpu": "small", "engine": "ruled@1", "levers": levers}
+    left = 24 * 10**9 - 2 * 10**9 - 20 * GIB
+    assert inverse(question)[2]["gpu_memory_utilization"] == (
+        "kv_cache_memory_bytes sets the cache, so no share is used; it would have to be"
+        f" {8193 * 16 * 46_080:,} B, and weights and reserve leave {left:,} B"
+    )
+
+
+def test_where_the_scheduler_is_in_the_way_memory_is_not_and_both_levers_say_so() -> None:
+    question = latent(9000, targets={"users": 5}) | {"levers": {"max_num_seqs": 1, "data_parallel": 2}}
+    question["engine"] = "generic"
+    said = "a pool has to hold 3 and max_num_seqs admits 1 of them"
+    assert inverse(question) == (None, None, {"max_model_len": said, "gpu_memory_utilization": said})
+    assert (fits(question, max_num_seqs=3, max_model_len=16), fits(question, max_num_seqs=2, max_model_len=16)) == (
+        True, False,
+    )  # fmt: skip
+
+
+def test_a_card_too_small_for_the_weights_says_what_is_missing() -> None:
+    # test/half: 30 x 10^9 B of weights; generic: 3 GiB of reserve, 9/10 of 24 x 10^9 B.
+    levers = {"max_model_len": 64}
+    window, share, reasons = inverse({"model": "test/half", "gpu": "small", "levers": levers})
+    assert (window, share) == (None, None)
+    left = 216 * 10**8 - 30 * 10**9 - 3 * GIB
+    assert reasons["max_model_len"] == f"weights and reserve leave {left:,} B for the cache, whatever the window"
+    # 10 layers x 2 heads x 512 x 2 B a token.
+    needed = 30 * 10**9 + 3 * GIB + 64 * 20_480
+    assert reasons["gpu_memory_utilization"] == (f"it would take {needed:,} B of a card that reports 24,000,000,000 B")
+
+
+def test_a_stage_without_a_cache_says_what_its_weights_leave() -> None:
+    levers = {"pipeline_parallel": 2, "pipeline_layers": [10, 30], "max_model_len": 64}
+    question = {"model": "test/half", "gpu": "small", "levers": levers}
+    window, share, reasons = inverse(question)
+    assert (window, share) == (None, None)
+    # The second stage has 30 of 40 layers, and no cache.
+    left = 216 * 10**8 - 30 * 10**9 * 3 // 4 - 3 * GIB
+    assert reasons["max_model_len"] == (
+        f"weights and reserve leave {left:,} B on a stage without a cache, whatever the window"
+    )
+
+
+def test_users_who_do_not_even_get_a_token_each_say_what_that_takes() -> None:
+    question = latent(100, targets={"users": 101})
+    said = "one token for each user takes more blocks (101) than there are (99)"
+    assert inverse(question)[2]["max_model_len"] == said
+    # Where the target counts the mean, one full window has to fit.
+    mean = {"kind": "mean", "tokens": 1}
+    paged = latent(1, workload=mean, targets={"users": 101, "basis": "paged"})
+    assert inverse(paged)[2]["max_model_len"] == "one token for each user takes more blocks (1) than there are (0)"
+
+
+LENGTHS = st.integers(1, 3000)
+EDGES = st.lists(st.integers(0, 3000), min_size=2, max_size=4, unique=True).map(sorted)
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> dict[str, Any]:
+    match draw(st.sampled_from(["mean", "total", "rows", "joint", "open"])):
+        case "mean":
+            return {"kind": "mean", "tokens": draw(LENGTHS)}
+        case "total":
+            uppers = draw(st.lists(st.one_of(st.none(), LENGTHS), min_size=1, max_size=4))
+            return {"kind": "total", "bins": [{"upper": upper, "count": draw(LENGTHS)} for upper in uppers]}
+        case "rows":
+            return {"kind": "rows", "rows": draw(st.lists(st.tuples(LENGTHS, LENGTHS), min_size=1, max_size=5))}
+        case kind:
+            prompts: list[int | None] = [*draw(EDGES)]
+            outputs: list[int | None] = [*draw(EDGES)]
+            if kind == "open":
+                draw(st.sampled_from([prompts, outputs]))[-1] = None
+            cell = st.tuples(st.integers(0, len(prompts) - 2), st.integers(0, len(outputs) - 2), st.integers(1, 10**6))
+            counts = draw(st.lists(cell, min_size=1, max_size=4))
+            return {"kind": "joint", "prompt_edges": prompts, "output_edges": outputs, "counts": counts}
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> dict[str, Any]:
+    """Questions of any kind of cache, target and layout that are about as large as what is there."""
+    engine = draw(st.sampled_from(["generic", "ruled@1"]))
+    levers: dict[str, Any] = {
+        "max_model_len": draw(st.integers(1, 131_072)),
+        "reserve_bytes": draw(st.integers(0, 22)) * GIB,
+        "gpu_memory_utilization": draw(st.sampled_from([0.9, 0.5, 0.3])),
+        "data_parallel": draw(st.sampled_from([1, 3])),
+        "tensor_parallel": draw(st.sampled_from([1, 2])),
+    }
+    question = {
+        "model": draw(st.sampled_from(["test/windows", "test/states", "test/latent", "test/scheme", "test/tuples"])),
+        "gpu": "small",
+        "engine": engine,
+        "levers": levers,
+    }
+    if question["model"] in {"test/windows", "test/states", "test/scheme"} and draw(st.booleans()):
+        levers |= {"pipeline_parallel": 2, "pipeline_layers": draw(st.sampled_from([[20, 20], [3, 37], [37, 3]]))}
+    if draw(st.booleans()):
+        question["workload"] = draw(workloads())
+    if "workload" in question or draw(st.booleans()):
+        basis = draw(st.sampled_from(["paged", "worst_case"])) if "workload" in question else "worst_case"
+        question["targets"] = {"users": draw(st.integers(1, 3000)), "basis": basis}
+    return question
+
+
+@settings(max_examples=200, deadline=None)
+@given(question=questions(), elsewhere=st.integers(1, 131_072))
+def test_the_inverse_of_any_question_is_tight_and_what_is_null_has_its_reason(
+    question: dict[str, Any], elsewhere: int
+) -> None:
+    try:
+        answer = planned(question)
+    except Refused:
+        assume(False)  # noqa: FBT003 - the question means nothing
+        return
+    assert (answer.inverse is None) is answer.fits
+    assume(not answer.fits)
+    window, share, reasons = inverse(question)
+    nulls = {"max_model_len": window is None, "gpu_memory_utilization": share is None}
+    assert {name for name, null in nulls.items() if null} == set(reasons)
+    if window is not None:
+        assert fits(question, max_model_len=window)
+        assert window == 131_072 or not fits(question, max_model_len=window + 1)
+    if "joint" not in str(question) or "None" not in str(question):  # an open bin ends at the window
+        assert fits(question, max_model_len=elsewhere) <= (window is not None and elsewhere <= window)
+    if share is not None:
+        assert fits(question, gpu_memory_utilization=share)
+        assert not fits(question, gpu_memory_utilization=round(share * 10**9 - 1) / 10**9)
+    else:
+        assert not fits(question, gpu_memory_utilization=1)
