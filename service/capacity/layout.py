@@ -116,8 +116,7 @@ def padded(footprints: tuple[Footprint, ...], block_size: int, uneven_pages: str
         page = footprint.page_bytes(block)
         if not isinstance(footprint.span, State | Ring) and (uneven_pages == "raise" or largest % page == 0):
             block *= largest // page
-        used = footprint.page_bytes(block)
-        pages = Pages(footprint.kind, largest, used, footprint.numbers)
+        pages = Pages(footprint.kind, largest, footprint.used_bytes(block), footprint.numbers)
         kinds.setdefault((footprint.span, block), []).append(pages)
     counts = [sum(len(pages.at) for pages in kind) for kind in kinds.values()]
     size = max(counts) if max(counts) < _UNEVEN * min(counts) else min(counts)
@@ -181,7 +180,7 @@ def _buckets(footprints: tuple[Footprint, ...], block_size: int) -> list[Group]:
         block = _block_of(footprint, block_size)
         page = footprint.page_bytes(block)
         of_one_size = page if isinstance(footprint.span, State | Ring) else 0
-        pages = Pages(footprint.kind, page, page, footprint.numbers)
+        pages = Pages(footprint.kind, page, footprint.used_bytes(block), footprint.numbers)
         buckets.setdefault((footprint.span, block, of_one_size), []).append(pages)
     return [Group(span, block, tuple(pages)) for (span, block, _), pages in buckets.items()]
 

@@ -176,6 +176,29 @@ def test_newer_releases_pack_deepseek_v4_side_by_side() -> None:
     layout = packed(footprints_of(V4_FLASH, Storage(dtype="fp8", model_dtype="bf16")), 256, latent_alignment=128)
     assert layout.block_bytes(WHOLE) == 1_002_240
     assert sorted(sizes(layout.groups)) == [20, 21, 22, 42, 62]
+    # Pages are multiples of 576 B: of a context's block, 21 x 64 x (584 + 132) B and 20 x 2 x 584 B hold records.
+    (contexts,) = [group for group in layout.groups if group.grows]
+    assert contexts.width(WHOLE) == 21 * (37_440 + 8640) + 20 * 1728
+    assert contexts.used(WHOLE) == 21 * 64 * (584 + 132) + 20 * 2 * 584
+
+
+def test_a_block_raised_to_hold_a_state_is_wider_in_fp8_where_index_keys_stay_as_they_are() -> None:
+    # GLM-5.3-Flash. A state is 24,576 channels x 3 x 2 B + 64 x 128 x 128 x 4 B = 4,341,760 B: in latents of 1,024 B
+    # that is a block of 34 x 128 tokens, in those of 512 B one of 67 x 128. Twice the tokens have twice the index keys,
+    # which are in 8 bits already: the block is 1.6 % wider, and so is a request that takes one of each group. That is
+    # rounding to blocks, not records: a token takes 5,995 B instead of 11,627, and long requests half of the blocks.
+    caches = (
+        KimiDeltaAttention(layers=34, heads=64, head_dim=128, conv_kernel=4, state_dtype="fp32"),
+        LatentAttention(layers=11, latent_dim=512, rope_dim=0, sparse=True),
+        IndexKeys(layers=11, key_dim=128, stored="fp8", tokens_per_key=4),
+        RowRing(layers=11, row_bytes=512, waiting=4, step=4, power_of_two=True),
+    )
+    for dtype, block, latent, short, long in (("bf16", 4352, 1024, 6, 28), ("fp8", 8576, 512, 6, 17)):
+        layout = packed(footprints_of(caches, Storage(dtype=dtype, model_dtype="bf16")), 64)
+        held = pool_of(layout, rules=RULES, budget_bytes=2**36, terms=Terms(window_blocks=1), stage=WHOLE)
+        assert held.block_bytes == 11 * (block * latent + block // 4 * 132)
+        # States in four groups, as three of 12 would be wider than the block; one ring; and the contexts.
+        assert (held.cost(1), held.cost(100_000)) == (short, long)
 
 
 def test_a_ring_is_one_block_for_the_whole_request() -> None:

@@ -174,13 +174,14 @@ class Footprint(msgspec.Struct, frozen=True, kw_only=True):
         return isinstance(self.span, Context)
 
     def page_bytes(self, block: int) -> int:
-        """Bytes of one block of one layer. States and rings are one record whatever the block."""
-        if isinstance(self.span, State | Ring):
-            return self._aligned(self.record_bytes)
-        return self._aligned(ceil_div(block, self.tokens_per_record) * self.record_bytes)
+        """Bytes of one block of one layer, as its kernels align it."""
+        return ceil_div(self.used_bytes(block), self.alignment) * self.alignment
 
-    def _aligned(self, amount: int) -> int:
-        return ceil_div(amount, self.alignment) * self.alignment
+    def used_bytes(self, block: int) -> int:
+        """Bytes of it that hold records. States and rings are one record whatever the block."""
+        if isinstance(self.span, State | Ring):
+            return self.record_bytes
+        return ceil_div(block, self.tokens_per_record) * self.record_bytes
 
 
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
