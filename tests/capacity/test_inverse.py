@@ -1,5 +1,6 @@
 """The inverse: exact to the token and to the block, and never null without a reason."""
 
+from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -70,6 +71,29 @@ def test_a_paged_target_has_a_largest_window_at_which_the_mean_still_fits() -> N
     # w = 51: (10 + 1,230) / 42 = 29.52.
     assert inverse(question)[0] == 51
     assert (fits(question, max_model_len=51), fits(question, max_model_len=52)) == (True, False)
+
+
+def test_where_an_open_bin_lets_the_mean_fall_again_the_window_named_is_tight_all_the_same() -> None:
+    # 5,000 requests of 2,000 in and 1 out, and one of 1 in and 2 up to the window out: the wider the window, the more
+    # steps the one runs, at first at less than 2,000 tokens.
+    workload = {
+        "kind": "joint",
+        "prompt_edges": [0, 1, 1999, 2000],
+        "output_edges": [0, 1, None],
+        "counts": [[2, 0, 5000], [0, 1, 1]],
+    }
+
+    def mean(window: int) -> Fraction:
+        runs = window - 1  # 2, 3, .. runs steps, and once more as many as that: at 1 + 2, 1 + 2 + 3, .. tokens in all
+        steps = Fraction(runs * (runs + 1) // 2 - 1 + runs, runs)
+        tokens = Fraction(runs * (runs + 1) * (runs + 2) // 6 - 1 + runs * (runs + 1) // 2, runs)
+        others = 5000 if window > 2000 else 0
+        return (tokens + others * 2000) / (steps + others)
+
+    small_enough = [window for window in range(2, 8193) if mean(window) <= 1770]
+    window, _, _ = inverse(latent(17_701, workload=workload, targets={"users": 10, "basis": "paged"}))
+    assert 2001 not in small_enough
+    assert window == small_enough[-1] == 3039
 
 
 def test_past_all_requests_the_mean_no_longer_depends_on_the_window() -> None:
