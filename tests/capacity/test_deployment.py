@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from service.capacity.answer import Answer
-from service.capacity.cache import ConvolutionHistory, Mamba2, Storage
 from service.capacity.errors import NotPlannedYet, Refused, UnsupportedCombination
 from service.capacity.planner import plan
 from service.catalog.resolve import resolve
@@ -54,31 +53,6 @@ def test_prefix_caching_keeps_one_more_copy_of_each_state() -> None:
     found = answer("states")
     assert [group.blocks_per_window for group in found.kv_cache.groups] == [8, 2, 2, 2]
     assert ("enable_prefix_caching", "true") in [(one.name, one.value) for one in found.assumed]
-
-
-@pytest.mark.parametrize(
-    ("ranks", "channels", "heads"),
-    [
-        # 128 heads of 64 and 8 groups of 128 states: 8,192 + 2 x 8 x 128 channels; 16 ranks raise the groups to 16.
-        (1, 8192 + 2048, 128),
-        (4, (8192 + 2048) // 4, 32),
-        (16, (8192 + 4096) // 16, 8),
-    ],
-)
-def test_states_and_convolutions_of_mamba_2_are_divided_among_the_ranks(ranks: int, channels: int, heads: int) -> None:
-    mamba = Mamba2(layers=1, heads=128, head_dim=64, groups=8, state_dim=128, conv_kernel=4, state_dtype="fp32")
-    storage = Storage(dtype="bf16", model_dtype="bf16", tensor_parallel=ranks, speculative_tokens=1)
-    (found,) = mamba.footprints(storage)
-    assert found.record_bytes == channels * (3 + 1) * 2 + heads * 64 * 128 * 4
-
-
-def test_convolution_histories_are_divided_by_heads_and_padded_to_a_power_of_two() -> None:
-    # 2 x 128 + 2 x 6,144 / 8 = 1,792 numbers beside each head, in 2,048 places of 2 B.
-    history = ConvolutionHistory(layers=1, kv_heads=8, head_dim=128, hidden_size=6144, taps=4)
-    for ranks, heads in ((1, 8), (4, 2)):
-        (found,) = history.footprints(Storage(dtype="fp8", model_dtype="bf16", tensor_parallel=ranks))
-        assert (found.record_bytes, found.block) == (heads * 2048 * 2, 4)
-    assert [history.can_split(ranks) for ranks in (8, 16)] == [True, False]
 
 
 def test_drafting_adds_a_layer_copies_of_states_and_rows_of_convolutions() -> None:
@@ -210,7 +184,9 @@ def test_heads_can_be_shared_as_often_as_they_are_copied() -> None:
 def test_an_illegal_tensor_parallel_lists_the_legal_sizes() -> None:
     pointer, detail = fault("states", tensor_parallel=32)
     assert pointer == "/levers/tensor_parallel"
-    assert detail.endswith("legal sizes: 1, 2, 4, 8, 16")
+    assert detail == "32 query heads and 2 KV heads can't be split over 32 GPUs; legal sizes: 1, 2, 4, 8, 16"
+    _, detail = fault("latent", tensor_parallel=3)
+    assert detail == "32 query heads can't be split over 3 GPUs; legal sizes: 1, 2, 4, 8, 16, 32"
 
 
 def test_a_pipeline_is_as_good_as_its_stage_with_most_cache() -> None:
