@@ -3,15 +3,18 @@
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from service.capacity.answer import Answer
+from service.capacity.cache.footprint import State
+from service.capacity.deployment import terms_of
 from service.capacity.errors import NotPlannedYet, Refused, UnsupportedCombination
 from service.capacity.planner import plan
 from service.catalog.resolve import resolve
 from service.readers import strict_json
 from service.readers.question import AskedQuestion
-from tests.fixed_catalog import fixed_catalog
+from tests.fixed_catalog import RULES, fixed_catalog
 
 GIB = 2**30
 STATE = 2_146_304
@@ -53,6 +56,27 @@ def test_prefix_caching_keeps_one_more_copy_of_each_state() -> None:
     found = answer("states")
     assert [group.blocks_per_window for group in found.kv_cache.groups] == [8, 2, 2, 2]
     assert ("enable_prefix_caching", "true") in [(one.name, one.value) for one in found.assumed]
+
+
+@pytest.mark.parametrize(
+    ("levers", "checkpointed", "others"),
+    [
+        # One state, a copy for prefix caching, one for each drafted token; where prefixes are kept, a checkpoint too.
+        ({"enable_prefix_caching": True}, 3, 2),
+        ({"enable_prefix_caching": True, "speculative_tokens": 2}, 5, 4),
+        ({"enable_prefix_caching": False}, 1, 1),
+    ],
+)
+def test_newer_releases_keep_a_checkpoint_of_states_beside_kept_prefixes(
+    levers: dict[str, Any], checkpointed: int, others: int
+) -> None:
+    asked = {"model": "test/states", "gpu": "card", "engine": "ruled@1", "levers": levers}
+    question = resolve(strict_json.convert(asked, AskedQuestion), fixed_catalog())
+    newer = msgspec.structs.replace(RULES, checkpoint_blocks=1)
+    terms = terms_of(msgspec.structs.replace(question.engine.spec, block_rules=newer), question.levers)
+    lengths = np.array([1, 100_000])
+    assert State(checkpointed=True).blocks(lengths, 16, terms).tolist() == [checkpointed] * 2
+    assert State(checkpointed=False).blocks(lengths, 16, terms).tolist() == [others] * 2
 
 
 def test_drafting_adds_a_layer_copies_of_states_and_rows_of_convolutions() -> None:

@@ -172,6 +172,11 @@ def test_deepseek_v4_keeps_tuples_of_one_page_of_each_size() -> None:
     assert round(held.cost(13_528) * held.block_bytes / 2**30, 2) == 5.44
 
 
+def test_where_nothing_is_kept_for_the_whole_context_there_are_no_tuples() -> None:
+    windows = footprints_of(V4_FLASH[:1], Storage(dtype="fp8", model_dtype="bf16"))
+    assert tuples(windows, 256) == padded(windows, 256, "raise")
+
+
 def test_newer_releases_pack_deepseek_v4_side_by_side() -> None:
     layout = packed(footprints_of(V4_FLASH, Storage(dtype="fp8", model_dtype="bf16")), 256, latent_alignment=128)
     assert layout.block_bytes(WHOLE) == 1_002_240
