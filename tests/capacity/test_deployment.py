@@ -428,6 +428,11 @@ def test_an_answer_that_fits_has_no_inverse() -> None:
     assert answer("latent").inverse is None
 
 
+def test_kv_heads_are_those_of_the_layers_that_have_any() -> None:
+    # 10 layers of 4 heads x 512 x 2 B, beside 30 states.
+    assert answer("states", kv_heads=4).kv_cache.bytes_per_token == 10 * 4 * 512 * 2
+
+
 def test_kv_heads_of_a_cache_without_heads_are_refused() -> None:
     with pytest.raises(UnsupportedCombination, match="has no KV heads"):
         answer("latent", kv_heads=4)

@@ -9,8 +9,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from service.capacity.answer import Answer
+from service.capacity.cache import FullAttention, Storage, Terms
+from service.capacity.deployment import deploy
 from service.capacity.errors import Refused
+from service.capacity.largest_window import largest_paged, largest_window, shortest_window
+from service.capacity.layout import separate
+from service.capacity.lengths import Bin, Joint, Mean, Rows, Total, Workload
 from service.capacity.planner import plan
+from service.capacity.pool import pool_of
+from service.capacity.pool_lengths import held_in
 from service.catalog.resolve import resolve
 from service.readers import strict_json
 from service.readers.question import AskedQuestion
@@ -129,6 +136,30 @@ def test_a_window_that_no_request_fits_is_no_answer(workload: dict[str, Any], le
             )
 
 
+@pytest.mark.parametrize(
+    ("workload", "window"),
+    [
+        (Mean(tokens=5), 20_000_000),
+        # Lengths are weighed one by one in windows of up to 2^24 tokens; longer ones are refused.
+        (Rows(rows=((5, 5),)), 2**24),
+    ],
+)
+def test_a_window_that_can_not_be_weighed_is_not_named(workload: Workload, window: int) -> None:
+    replace = msgspec.structs.replace
+    question = resolve(strict_json.convert(latent(20_000_001), AskedQuestion), CATALOG)
+    model, gpu = question.model.spec, question.gpu.spec
+    assert gpu.reported_memory is not None
+    limit = replace(model.max_position_embeddings, value=2**30)
+    memory = replace(gpu.reported_memory, bytes=replace(gpu.reported_memory.bytes, value=2**50))
+    roomy = replace(
+        question,
+        model=replace(question.model, spec=replace(model, max_position_embeddings=limit)),
+        gpu=replace(question.gpu, spec=replace(gpu, reported_memory=memory)),
+        workload=workload,
+    )
+    assert largest_window(roomy, deploy(roomy), 1, paged=False) == window
+
+
 def test_a_given_cache_that_is_not_there_says_how_much_is() -> None:
     levers = {"kv_cache_memory_bytes": 30 * GIB, "reserve_bytes": 2 * GIB, "max_model_len": 16}
     question = {"model": "test/latent", "gpu": "small", "engine": "ruled@1", "levers": levers}
@@ -223,6 +254,42 @@ def workloads(draw: st.DrawFn) -> dict[str, Any]:
             cell = st.tuples(st.integers(0, len(prompts) - 2), st.integers(0, len(outputs) - 2), st.integers(1, 10**6))
             counts = draw(st.lists(cell, min_size=1, max_size=4))
             return {"kind": "joint", "prompt_edges": prompts, "output_edges": outputs, "counts": counts}
+
+
+SHORT = st.integers(1, 25)
+EVERY_TOKEN = FullAttention(layers=1, kv_heads=1, key_dim=1, value_dim=1)
+
+
+def edges() -> st.SearchStrategy[tuple[int, ...]]:
+    return st.lists(st.integers(0, 25), min_size=2, max_size=3, unique=True).map(lambda found: tuple(sorted(found)))
+
+
+CLOSED: st.SearchStrategy[Workload] = st.one_of(
+    st.builds(Rows, rows=st.lists(st.tuples(SHORT, SHORT), min_size=1, max_size=4).map(tuple)),
+    st.builds(Joint, prompt_edges=edges(), output_edges=edges(), counts=st.just(((0, 0, 1),))),
+    st.builds(
+        lambda first, further, counts: Total(
+            bins=(Bin(0, first, counts[0]), Bin(first, first + further, counts[1])),
+        ),
+        SHORT,
+        SHORT,
+        st.tuples(SHORT, SHORT),
+    ),
+)
+
+
+@given(workload=CLOSED, block_size=st.integers(1, 3), users=st.integers(1, 9), share=st.fractions(0, 1))
+def test_the_largest_window_of_a_mean_is_what_trying_all_of_them_finds(
+    workload: Workload, block_size: int, users: int, share: Fraction
+) -> None:
+    layout = separate(EVERY_TOKEN.footprints(Storage(dtype="fp8", model_dtype="bf16")), block_size)
+    held = pool_of(layout, rules=None, budget_bytes=0, terms=Terms(), stage=range(1))
+    shortest, longest = shortest_window(workload), 60
+    means = {window: held_in(held, workload, window).blocks for window in range(shortest, longest + 1)}
+    low, high = means[shortest], means[longest]
+    held = msgspec.structs.replace(held, blocks=int(users * (low + (high - low) * share)))
+    found = largest_paged((held,), workload, users, shortest, longest)
+    assert found == max((window for window, mean in means.items() if users * mean <= held.usable), default=0)
 
 
 @st.composite

@@ -68,6 +68,11 @@ def test_two_full_layers_share_a_block() -> None:
     assert pool(FullAttention(layers=2, **SMALL), budget=2**20, dtype="fp32").blocks == 32
 
 
+def test_a_budget_without_a_block_holds_nobody_rather_than_a_null_block_less() -> None:
+    held = [pool(FullAttention(layers=2, **SMALL), budget=budget, dtype="fp32") for budget in (-1, 0, 32_768, 65_536)]
+    assert [(one.blocks, one.usable) for one in held] == [(0, 0), (0, 0), (1, 0), (2, 1)]
+
+
 def test_five_windows_beside_six_full_layers_are_padded_to_six() -> None:
     caches = (FullAttention(layers=6, **SMALL), SlidingWindow(layers=5, **SMALL, window=128))
     held = pool(*caches, budget=3_145_728, dtype="fp32")
