@@ -61,6 +61,9 @@ def gpu(memory: int | None, certainty: str = "measured", capability: str | None 
         "architecture": "Test",
         "nominal_memory_gb": figure(80),
         "reported_memory": None if memory is None else reported,
+        "visible_memory": None
+        if memory is None
+        else {"bytes": figure(memory), "low": memory, "high": memory, "certainty": certainty},
         "devices_per_package": 1,
         "notes": "memory unknown" if memory is None else None,
     }

@@ -19,6 +19,19 @@ class ReportedMemory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     certainty: Certainty
 
 
+class VisibleMemory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The memory of one device as CUDA or ROCm shows it to a process, in bytes: what engines take their share of.
+
+    It is what the driver reports less what firmware and driver keep for themselves. Cards of one name differ a little,
+    by driver and by board: from `low` to `high`.
+    """
+
+    bytes: Figure[int]
+    low: int
+    high: int
+    certainty: Certainty
+
+
 class Gpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One GPU model (identity: name, memory and form factor). Rates are dense, per GPU, in the named unit."""
 
@@ -29,6 +42,9 @@ class Gpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     nominal_memory_gb: Figure[int]
     reported_memory: ReportedMemory | None
     """Null when no source says what the driver shows and the nominal sizes conflict: such a GPU can't be planned."""
+    visible_memory: VisibleMemory | None = None
+    """Null where `reported_memory` is: nobody says what either would be. Versions stored before there was this field
+    lack it, and are still read."""
     devices_per_package: int
     """Devices that software sees per package; the memory is one device's."""
     memory_type: str | None

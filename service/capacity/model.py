@@ -96,6 +96,9 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     query_heads: Figure[int]
     max_position_embeddings: Figure[int]
     """The longest context, after RoPE scaling, in tokens."""
+    feed_forward_width: Figure[int] | None = None
+    """Channels of one token inside the widest feed-forward layer, those of all experts that it goes to together; null
+    where it isn't known."""
     layers: Figure[int] | None = None
     """Decoder layers, those without a cache included."""
     caches: Figure[tuple[CacheKind, ...]]

@@ -29,6 +29,9 @@ _MEMORY_SHARE = (0.90, 1.08)
 GDDR6 takes it gives 1.007, and a decimal GB less the same 0.94. A device's memory taken for its package's (0.5), or
 MiB, KiB or GB taken for bytes, lie far outside."""
 
+_VISIBLE_SHARE = 0.90
+"""The least of the reported bytes that a process sees. A laptop of 24 GB shows 0.936, all other cards more."""
+
 _DOUBLE = 2.1
 """Halving the width of a number doubles the dense rate, and no more; printed figures are rounded (L40S: 2.02).
 A figure with 2:4 sparsity beside a dense one is 4 times as high."""
@@ -47,6 +50,7 @@ def gpu_faults(key: str, spec: Gpu) -> list[str]:
         *_key_faults(key, _GPU_KEY, "small letters, digits, dots and dashes"),
         *_figure_faults(spec),
         *_memory_faults(spec),
+        *_visible_faults(spec),
         *_rate_faults(spec),
     ]
 
@@ -130,6 +134,24 @@ def _memory_faults(spec: Gpu) -> Iterator[str]:
         )
     if memory.certainty == "assumed" and memory.bytes.confidence != "low":
         yield "reported_memory.bytes: no card printed it, so the confidence is low"
+
+
+def _visible_faults(spec: Gpu) -> Iterator[str]:
+    """What a process sees is most of what the driver reports, and never more."""
+    visible, reported = spec.visible_memory, spec.reported_memory
+    if visible is None or reported is None:
+        if (visible is None) != (reported is None):
+            yield "visible_memory: it is null exactly where reported_memory is"
+        return
+    value, all_of_it = visible.bytes.value, reported.bytes.value
+    if not visible.low <= value <= visible.high:
+        yield f"visible_memory.bytes: {value} is not from low, {visible.low}, to high, {visible.high}"
+    if visible.high > all_of_it:
+        yield f"visible_memory.high: {visible.high} is more than the reported {all_of_it}"
+    if visible.low < _VISIBLE_SHARE * all_of_it:
+        yield f"visible_memory.low: {visible.low} is under {_VISIBLE_SHARE} times the reported {all_of_it}"
+    if visible.certainty == "assumed" and visible.bytes.confidence != "low":
+        yield "visible_memory.bytes: no card printed it, so the confidence is low"
 
 
 def _rate_faults(spec: Gpu) -> Iterator[str]:

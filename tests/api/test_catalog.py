@@ -7,7 +7,7 @@ import pytest
 def test_all_gpus_and_models_are_listed(client: httpx.Client) -> None:
     gpus = client.get("/v1/gpus").json()["items"]
     models = client.get("/v1/models").json()["items"]
-    assert len(gpus) == 53
+    assert len(gpus) == 65
     assert len(models) == 222
     assert [gpu["key"] for gpu in gpus] == sorted(gpu["key"] for gpu in gpus)
 
@@ -19,6 +19,10 @@ def test_every_figure_comes_with_its_source_and_confidence(client: httpx.Client)
     assert memory["bytes"]["value"] == 85_520_809_984
     assert memory["bytes"]["source"]
     assert memory["bytes"]["confidence"] == "high"
+    visible = gpu["spec"]["visible_memory"]
+    assert visible["low"] <= visible["bytes"]["value"] == 85_018_877_624 <= visible["high"]  # 79.18 GiB
+    assert visible["certainty"] == "measured"
+    assert visible["bytes"]["source"]
     model = client.get("/v1/models/meta-llama/Llama-3.1-8B-Instruct").json()
     assert model["spec"]["caches"]["value"] == [
         {"kind": "full", "layers": 32, "kv_heads": 8, "key_dim": 128, "value_dim": 128}

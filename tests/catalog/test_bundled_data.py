@@ -1,5 +1,6 @@
 """The bundled catalog: strict, where its keys say, sound by every rule, with figures checked by hand written out."""
 
+from decimal import Decimal
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,7 +11,7 @@ from service.capacity.cache import FullAttention, Storage
 from service.capacity.dtypes import Scales
 from service.capacity.engine import BlockRules, Engine, Padding
 from service.capacity.figures import Figure
-from service.capacity.gpu import Gpu, ReportedMemory
+from service.capacity.gpu import Gpu, ReportedMemory, VisibleMemory
 from service.capacity.model import Model, WeightPart
 from service.catalog import integrity
 from service.catalog.integrity import engine_faults, gpu_faults, model_faults
@@ -77,6 +78,12 @@ def reported(key: str) -> ReportedMemory:
     return found
 
 
+def visible(key: str) -> VisibleMemory:
+    found = GPUS[key].visible_memory
+    assert found is not None
+    return found
+
+
 def figure(value: int, source: str = "written for this test") -> Figure[int]:
     return Figure(value, source, "high")
 
@@ -86,7 +93,7 @@ def rate(value: float) -> Figure[float]:
 
 
 def test_the_catalog_has_so_many_entries_of_each_kind() -> None:
-    assert (len(GPUS), len(MODELS)) == (53, 222)
+    assert (len(GPUS), len(MODELS)) == (65, 222)
 
 
 @pytest.mark.parametrize("kind", ["gpus", "models", "engines"])
@@ -208,6 +215,87 @@ def test_cards_of_two_devices_are_the_two_that_are_known() -> None:
 
 def test_a_card_whose_sources_conflict_has_no_reported_memory() -> None:
     assert {key for key, spec in GPUS.items() if spec.reported_memory is None} == {"mi308x"}
+
+
+@pytest.mark.parametrize(
+    ("key", "printed"),
+    [
+        ("h200-sxm-141gb", "139.80 GiB"),
+        ("b200-sxm", "178.36 GiB"),
+        ("h100-sxm-80gb", "79.18 GiB"),
+        ("h100-pcie-80gb", "81008 MiB"),
+        ("a100-sxm-40gb", "39.38 GiB"),
+        ("a100-sxm-80gb", "79.15 GiB"),
+        ("l4", "22.16 GiB"),
+        ("t4", "14.74 GiB"),
+        ("rtx-3090", "23.58 GiB"),
+        ("rtx-3090-ti", "24112 MiB"),
+        ("rtx-4090", "23.63 GiB"),
+        ("rtx-5090", "31.36 GiB"),
+        ("rtx-5090-laptop", "22.36 GiB"),
+        ("rtx-pro-4500-blackwell", "31.38 GiB"),
+        ("rtx-5000-ada", "31.5 GiB"),
+        ("rtx-a5000", "23.6 GiB"),
+        ("rtx-4060", "8188 MiB"),  # printed as 8.00 GiB
+        ("mi300x", "196592 MiB"),  # printed as 191.98 GiB
+        ("radeon-ai-pro-r9700", "31.86 GiB"),
+        ("gb10", "121.69 GiB"),
+        ("jetson-agx-thor", "122.82 GiB"),
+    ],
+)
+def test_a_process_sees_so_many_bytes_of_a_card(key: str, printed: str) -> None:
+    number, unit = printed.split()
+    assert visible(key).bytes.value == int(Decimal(number) * {"GiB": 2**30, "MiB": 2**20}[unit])
+    assert visible(key).certainty == "measured"
+
+
+@pytest.mark.parametrize(
+    ("key", "low", "high"),
+    [
+        ("h100-sxm-80gb", "79.095", "79.335"),  # 79.10 to 79.33 were printed, each to 0.01
+        ("h200-sxm-141gb", "139.715", "139.815"),
+        ("a100-sxm-40gb", "39.375", "39.565"),
+        ("rtx-5000-ada", "31.45", "31.55"),  # one figure, to 0.1
+    ],
+)
+def test_cards_of_one_name_spread_over_what_was_printed_of_them(key: str, low: str, high: str) -> None:
+    assert visible(key).low == int(Decimal(low) * 2**30)
+    assert visible(key).high == int(Decimal(high) * 2**30)
+
+
+def test_a_figure_printed_of_the_card_comes_before_one_worked_out_from_its_driver() -> None:
+    # By driver and reserve: 23,028 - 305 = 22,723 MiB; a log of a card of this name says 22.06 GiB.
+    assert visible("a10g").bytes.value == int(Decimal("22.06") * 2**30) < 22_723 * 2**20
+
+
+def test_a_measured_reserve_comes_before_the_usual_share() -> None:
+    # No log of this card: 143,771 MiB less the 606 of its sister, and not less 0.6 %, 862 MiB.
+    assert visible("h200-nvl-141gb").bytes.value == 143_165 * 2**20
+    assert visible("h200-nvl-141gb").certainty == "assumed"
+
+
+def test_a_card_that_nobody_has_looked_at_shows_its_drivers_figure_less_0_6_percent() -> None:
+    assert visible("gaudi3").bytes.value == 131_072 * 2**20 * 994 // 1000
+    assert visible("gaudi3").low == 131_072 * 2**20 * 990 // 1000
+    assert visible("gaudi3").high == 131_072 * 2**20 * 997 // 1000
+
+
+def test_no_figure_under_windows_stands_for_what_linux_shows() -> None:
+    # There nothing is subtracted: 23.99 GiB of an RTX 4090, 31.84 of an RTX 5090.
+    assert visible("rtx-4090").high < 23.7 * 2**30
+    assert visible("rtx-5090").high < 31.5 * 2**30
+
+
+def test_what_shares_its_memory_with_the_host_says_so() -> None:
+    unified = {key for key, spec in GPUS.items() if spec.notes and spec.notes.startswith("Unified memory, shared")}
+    assert unified == {"gb10", "jetson-agx-thor"}
+
+
+def test_every_word_for_cards_with_small_defaults_names_one() -> None:
+    rules = [spec.block_rules for spec in ENGINES.values() if spec.block_rules is not None]
+    words = {word for rule in rules for word in rule.max_num_batched_tokens.value.small_too}
+    assert words == {"A100", "GB10", "Thor"}
+    assert [word for word in words if not any(word in spec.name for spec in GPUS.values())] == []
 
 
 def test_a_model_without_a_parameter_count_has_no_weights() -> None:
@@ -377,7 +465,8 @@ def test_a_recalled_figure_that_claims_confidence_is_a_fault() -> None:
 )
 def test_a_reported_memory_far_from_the_nominal_size_is_a_fault(reported_bytes: int) -> None:
     memory = ReportedMemory(figure(reported_bytes), "nvidia-smi total", "measured")
-    broken = msgspec.structs.replace(H100, reported_memory=memory)
+    seen = VisibleMemory(figure(reported_bytes), reported_bytes, reported_bytes, "measured")
+    broken = msgspec.structs.replace(H100, reported_memory=memory, visible_memory=seen)
     assert gpu_faults("x", broken) == [
         f"reported_memory.bytes: {reported_bytes} x 1 device(s) is not 0.9 to 1.08 times the nominal 80 GB",
     ]
@@ -399,6 +488,50 @@ def test_an_assumed_memory_that_claims_confidence_is_a_fault() -> None:
     memory = ReportedMemory(figure(85_520_809_984), "nominal size", "assumed")
     broken = msgspec.structs.replace(H100, reported_memory=memory)
     assert gpu_faults("x", broken) == ["reported_memory.bytes: no card printed it, so the confidence is low"]
+
+
+def with_visible(key: str = "h100-sxm-80gb", **changes: object) -> Gpu:
+    return msgspec.structs.replace(GPUS[key], visible_memory=msgspec.structs.replace(visible(key), **changes))
+
+
+@pytest.mark.parametrize("value", [84_927_609_568, 85_185_307_608])
+def test_a_visible_memory_outside_its_own_range_is_a_fault(value: int) -> None:
+    assert gpu_faults("x", with_visible(bytes=figure(value))) == [
+        f"visible_memory.bytes: {value} is not from low, 84927609569, to high, 85185307607",
+    ]
+
+
+def test_a_process_sees_no_more_than_the_driver() -> None:
+    assert gpu_faults("x", with_visible(high=85_520_809_984)) == []
+    assert gpu_faults("x", with_visible(high=85_520_809_985)) == [
+        "visible_memory.high: 85520809985 is more than the reported 85520809984",
+    ]
+
+
+@pytest.mark.parametrize("low", [79, 81_008, 76_900_000_000], ids=["GiB", "MiB", "after a share was taken"])
+def test_a_visible_memory_far_below_the_reported_one_is_a_fault(low: int) -> None:
+    assert gpu_faults("x", with_visible(low=low)) == [
+        f"visible_memory.low: {low} is under 0.9 times the reported 85520809984",
+    ]
+
+
+def test_an_assumed_visible_memory_that_claims_confidence_is_a_fault() -> None:
+    assert gpu_faults("x", with_visible(certainty="assumed")) == [
+        "visible_memory.bytes: no card printed it, so the confidence is low",
+    ]
+
+
+def test_the_source_of_the_visible_memory_is_looked_at_too() -> None:
+    recalled = Figure(visible("h100-sxm-80gb").bytes.value, "recalled", "high")
+    assert gpu_faults("x", with_visible(bytes=recalled)) == [
+        "visible_memory.bytes: the source is unsure (recalled), so the confidence is low",
+    ]
+
+
+def test_either_both_memories_are_known_or_none() -> None:
+    fault = "visible_memory: it is null exactly where reported_memory is"
+    assert gpu_faults("x", msgspec.structs.replace(H100, visible_memory=None)) == [fault]
+    assert gpu_faults("x", msgspec.structs.replace(H100, reported_memory=None)) == [fault]
 
 
 def test_a_sparse_fp8_rate_among_dense_ones_is_a_fault() -> None:

@@ -55,6 +55,34 @@ def test_going_back_to_a_release_brings_its_data_back_as_a_new_version(
     assert versions[0][2] == versions[2][2] != versions[1][2]
 
 
+def without_visible_memory() -> tuple[Version, ...]:
+    """The bundled entries as before the catalog said what a process sees of a card."""
+    changed = []
+    for entry in bundled_versions():
+        spec = msgspec.json.decode(entry.spec)
+        spec.pop("visible_memory", None)
+        spec_bytes = canonical(spec)
+        changed.append(msgspec.structs.replace(entry, spec=spec_bytes, digest=digest_of(spec_bytes)))
+    return tuple(changed)
+
+
+def test_versions_from_before_a_field_are_still_read(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as older:
+        older.setattr(catalog_versions, "bundled_versions", without_visible_memory)
+        assert migrate(database) == ["catalog: 65 bundled entries published"]
+    assert migrate(database) == ["catalog: 65 bundled entries published"]
+    with running_service(HEADCOUNT_DATABASE_URL=database) as service:
+        answers = [
+            httpx.post(f"{service.url}/v1/plans", json=REFERENCE | {"gpu": {"key": "h100-sxm-80gb", "version": number}})
+            for number in (2, 3)
+        ]
+        older_spec, newer_spec = (
+            httpx.get(f"{service.url}/v1/gpus/h100-sxm-80gb/versions/{number}").json()["spec"] for number in (2, 3)
+        )
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert newer_spec == older_spec | {"visible_memory": newer_spec["visible_memory"]} != older_spec
+
+
 def test_a_plan_recorded_after_a_change_of_the_catalog_uses_it(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with running_service(HEADCOUNT_DATABASE_URL=database) as service:
         before = httpx.post(f"{service.url}/v1/plans", json=REFERENCE)
