@@ -39,6 +39,10 @@ A figure with 2:4 sparsity beside a dense one is 4 times as high."""
 _LEAST = {"rope_dim": 0, "row_width": 0, "index_row_width": 0}
 """Parts of a cache's shape that may be 0; all others are at least 1."""
 
+_WIDTHS = (0.5, 64)
+"""Channels of one token inside a feed-forward layer over those outside. Of all models it is 1.6 to 14; one expert's
+width taken for that of all that a token goes to is a quarter or less."""
+
 _FP4_GAIN = 3.1
 """Blackwell Ultra has 3 times the rate in 4 bits that it has in 8; with 2:4 sparsity every 4-bit figure is 4 times
 its card's dense 8-bit figure or more."""
@@ -61,6 +65,7 @@ def model_faults(key: str, spec: Model) -> list[str]:
         *_key_faults(key, _MODEL_KEY, "owner/name"),
         *_figure_faults(spec),
         *_cache_faults(spec),
+        *_width_faults(spec),
         *_parameter_faults(spec),
     ]
 
@@ -189,6 +194,14 @@ def _cache_faults(spec: Model) -> Iterator[str]:
             yield f"caches: {cache.kv_heads} KV heads don't divide {spec.query_heads.value} query heads"
         if at and sum(len(range(*layers)) for layers in at) != cache.layers:
             yield f"caches: {kind} names other than its {cache.layers} layers"
+
+
+def _width_faults(spec: Model) -> Iterator[str]:
+    """A feed-forward layer is wider than what goes into it, all experts of one token together."""
+    width, hidden = spec.feed_forward_width, spec.hidden_size
+    least, most = _WIDTHS
+    if width and hidden and not least * hidden.value <= width.value <= most * hidden.value:
+        yield f"feed_forward_width: {width.value} is not {least} to {most} times the hidden size, {hidden.value}"
 
 
 def _parameter_faults(spec: Model) -> Iterator[str]:

@@ -196,6 +196,45 @@ def test_a_cache_counts_kv_heads_and_not_query_heads(key: str, expected: FullAtt
 @pytest.mark.parametrize(
     ("key", "expected"),
     [
+        ("meta-llama/Llama-3.1-8B-Instruct", 14_336),
+        ("meta-llama/Llama-3.1-70B-Instruct", 28_672),
+        ("Qwen/Qwen3-14B", 17_408),
+        ("Qwen/Qwen3-30B-A3B", 8 * 768),
+        ("Qwen/Qwen3-235B-A22B", 8 * 1_536),
+        ("Qwen/Qwen3-Next-80B-A3B-Instruct", 10 * 512),
+        ("Qwen/Qwen3.5-35B-A3B", 8 * 512),
+        ("openai/gpt-oss-20b", 4 * 2_880),
+        ("deepseek-ai/DeepSeek-V3", 18_432),  # its first layers; 8 experts x 2,048 are narrower
+        ("deepseek-ai/DeepSeek-V4-Flash", 6 * 2_048),
+        ("zai-org/GLM-4.5-Air", 8 * 1_408),  # its first layer has 10,944
+        ("mistralai/Mixtral-8x7B-v0.1", 2 * 14_336),
+        ("google/gemma-3-27b-it", 21_504),
+        ("google/gemma-4-26B-A4B-it", 8 * 704),  # beside a dense network of 2,112
+        ("google/gemma-4-E2B-it", 2 * 6_144),  # the layers that share caches are twice as wide
+        ("meta-llama/Llama-4-Scout-17B-16E-Instruct", 8_192),  # no layer is dense, so none has 16,384
+        ("meta-llama/Llama-4-Maverick-17B-128E-Instruct", 16_384),
+        ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", 6 * 1_856),
+        ("nvidia/Llama-3_3-Nemotron-Super-49B-v1", 28_672),
+        ("MiniMaxAI/MiniMax-M2", 8 * 1_536),
+        ("ibm-granite/granite-4.0-h-small", 10 * 768),
+        ("tiiuae/falcon-7b", 4 * 4_544),
+    ],
+)
+def test_a_token_has_so_many_channels_inside_the_widest_feed_forward_layer(key: str, expected: int) -> None:
+    width = MODELS[key].feed_forward_width
+    assert width is not None
+    assert width.value == expected
+
+
+def test_the_width_is_unknown_where_nobody_has_published_it() -> None:
+    # Of the first no source has the width of an expert; the second's blocks have widths of their own.
+    without = [key for key, spec in MODELS.items() if spec.feed_forward_width is None]
+    assert without == ["meituan-longcat/LongCat-2.0", "nvidia/NVIDIA-Nemotron-Labs-3-Puzzle-75B-A9B-BF16"]
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
         ("h100-sxm-80gb", 85_520_809_984),  # 81,559 MiB
         ("a100-sxm-80gb", 81_920 * 2**20),
         ("t4", 15_360 * 2**20),
@@ -577,6 +616,14 @@ def test_kv_heads_that_do_not_divide_the_query_heads_are_a_fault(kv_heads: int) 
     caches = (FullAttention(layers=32, kv_heads=kv_heads, key_dim=128, value_dim=128),)
     broken = msgspec.structs.replace(LLAMA, caches=Figure(caches, "written for this test", "high"))
     assert model_faults("a/b", broken) == [f"caches: {kv_heads} KV heads don't divide 32 query heads"]
+
+
+@pytest.mark.parametrize("width", [1_536, 2_047, 64 * 4_096 + 1])
+def test_a_feed_forward_layer_as_narrow_as_one_expert_or_far_too_wide_is_a_fault(width: int) -> None:
+    broken = msgspec.structs.replace(LLAMA, feed_forward_width=figure(width))
+    assert model_faults("a/b", broken) == [
+        f"feed_forward_width: {width} is not 0.5 to 64 times the hidden size, 4096",
+    ]
 
 
 def test_parameters_in_billions_are_a_fault() -> None:

@@ -215,3 +215,47 @@ def test_a_total_without_the_declared_draft_layers_leaves_them_out() -> None:
     alone = read_model(config, parameters=counted.parameters.value)
     assert alone.weights is not None
     assert {part.needed for part in alone.weights.value} == {"always"}
+
+
+def width(model_type: str, **fields: Any) -> int | None:  # noqa: ANN401
+    found = read_model(shape(model_type, 2, 1024, 8, 1000, **fields)).feed_forward_width
+    return None if found is None else found.value
+
+
+EXPERTS = {"num_key_value_heads": 4, "intermediate_size": 3000, "moe_intermediate_size": 128, "num_experts": 16}
+
+
+@pytest.mark.parametrize(
+    ("model_type", "fields", "expected"),
+    [
+        ("llama", {"intermediate_size": 2816}, 2816),
+        ("opt", {"ffn_dim": 4096}, 4096),
+        ("bloom", {}, 4 * 1024),
+        ("mpt", {"expansion_ratio": 3}, 3 * 1024),
+        ("lfm2", {"intermediate_size": 4096, "block_auto_adjust_ff_dim": True, "full_attn_idxs": [0]}, 2816),
+        ("qwen3_moe", {**EXPERTS, "num_experts_per_tok": 4}, 4 * 128),
+        ("qwen3_moe", {**EXPERTS, "num_experts_per_tok": 4, "mlp_only_layers": [0]}, 3000),
+        ("qwen2_moe", {**EXPERTS, "num_experts_per_tok": 4, "shared_expert_intermediate_size": 900}, 900),
+        ("hunyuan_v1_moe", {**EXPERTS, "moe_topk": [4, 8], "moe_intermediate_size": [128, 128]}, 8 * 128),
+        ("ernie4_5_moe", {**EXPERTS, "moe_k": 6, "moe_num_shared_experts": 2}, 6 * 128),
+        ("gemma3n_text", {"intermediate_size": [2048, 4096], "num_kv_shared_layers": 0}, 4096),
+        ("step3p5", {**EXPERTS, "moe_top_k": 4, "num_attention_groups": 4}, 3000),
+    ],
+)
+def test_the_width_is_that_of_the_widest_feed_forward_layer_with_all_experts_of_a_token(
+    model_type: str, fields: dict[str, Any], expected: int
+) -> None:
+    assert width(model_type, **fields) == expected
+
+
+@pytest.mark.parametrize("stated", [None, "four", 4.5, True, -4, 2**40, []])
+def test_an_unreal_number_of_experts_per_token_leaves_the_width_unknown_and_refuses_nothing(stated: object) -> None:
+    assert width("qwen3_moe", **EXPERTS, num_experts_per_tok=stated) is None
+
+
+def test_the_width_of_a_shared_expert_by_class_default_is_less_sure() -> None:
+    config = shape("qwen2_moe", 2, 1024, 8, 1000, **EXPERTS, num_experts_per_tok=4)
+    found = read_model(config).feed_forward_width
+    assert found is not None
+    assert (found.value, found.confidence) == (5_632, "medium")
+    assert found.source.endswith("class defaults of Qwen2MoeConfig: shared_expert_intermediate_size")

@@ -50,6 +50,17 @@ WITHOUT_DRAFTS = {
     # The collection shows the ring with 1 to 4 drafts: 8 rows instead of 4, of 512 bytes, in 11 layers.
     "zai-org/GLM-5.3-Flash": 4 * 512 * 11,
 }
+WIDER = {
+    # The layers of one token's share of the experts alternate with dense ones of 16,384.
+    "meta-llama/Llama-4-Maverick-17B-128E-Instruct": 16_384,
+    # The collection has the experts' width where the dense layers' is another.
+    "thinkingmachines/Inkling": 24_576,
+    # Layers that share a cache are twice as wide.
+    "google/gemma-4-E2B-it": 2 * 6_144,
+    # The collection has none: the widest block is 5.25 x 2/3 x 8,192.
+    "nvidia/Llama-3_3-Nemotron-Super-49B-v1": 28_672,
+}
+WITHOUT_WIDTHS = ("nvidia/NVIDIA-Nemotron-Labs-3-Puzzle-75B-A9B-BF16",)
 STATES = {
     # The collection counts states of 4 bytes; the engine's own logs show 2 for this generation.
     "Qwen/Qwen3-Coder-Next": 39_518_208,
@@ -231,6 +242,21 @@ def test_the_bytes_of_a_token_and_of_a_request_are_the_ones_found(name: str) -> 
     assert growing == Fraction(entry["kv_bytes_per_token_tp1_bf16"])
     found = entry["state_bytes_per_request_tp1"] or 0
     assert fixed + WITHOUT_DRAFTS.get(name, 0) == STATES.get(name, found)
+
+
+@pytest.mark.parametrize("name", [name for name in READABLE if name not in WITHOUT_WIDTHS])
+def test_the_widest_feed_forward_layer_is_the_one_found(name: str) -> None:
+    entry, model = read(name)
+    experts, dense = entry["moe"], WIDER.get(name, entry["intermediate_size"])
+    routed = experts["experts_per_token"] * experts["moe_intermediate_size"] if experts else 0
+    has_dense_layers = not experts or experts.get("first_k_dense_replace") or name in WIDER
+    assert model.feed_forward_width is not None
+    assert model.feed_forward_width.value == max(routed, dense if has_dense_layers else 0)
+
+
+@pytest.mark.parametrize("name", WITHOUT_WIDTHS)
+def test_a_width_that_no_field_states_is_null(name: str) -> None:
+    assert read(name)[1].feed_forward_width is None
 
 
 def backwards(value: Any) -> Any:  # noqa: ANN401

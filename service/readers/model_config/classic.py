@@ -6,7 +6,7 @@ import msgspec
 
 from service.capacity.cache import FullAttention
 from service.errors import Fault, Refused
-from service.readers.model_config.decoder import Family, Mixer, Shape
+from service.readers.model_config.decoder import Family, FeedForward, Mixer, Shape
 from service.readers.model_config.feed_forward import dense
 from service.readers.model_config.fields import HEADS, Fields
 from service.readers.model_config.heads import grouped_query, head_dim
@@ -41,13 +41,13 @@ class _FourTimes(msgspec.Struct, frozen=True):
 
     bias: bool | str
 
-    def __call__(self, fields: Fields, shape: Shape) -> Sequence[Tally]:
+    def __call__(self, fields: Fields, shape: Shape) -> Sequence[FeedForward]:
         """One per layer."""
         times = fields.count_or("expansion_ratio", 4, most=64, least=1)
         width = fields.count_or("intermediate_size", times * shape.hidden, least=1)
         biased = fields.flag(self.bias) if isinstance(self.bias, str) else self.bias
         small = width + shape.hidden if biased else 0
-        return [tally(dense=2 * shape.hidden * width, small=small)] * shape.layers
+        return [FeedForward(tally(dense=2 * shape.hidden * width, small=small), width)] * shape.layers
 
 
 _ATTENTION_CONFIG = frozenset(

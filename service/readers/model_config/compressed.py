@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from service.capacity.cache import CacheKind, CompressedLatent, LatentWindow, RowRing
 from service.errors import Fault, Refused
-from service.readers.model_config.decoder import Drafts, DraftsOf, Family, Mixer, Shape, total
-from service.readers.model_config.feed_forward import Experts, nothing
+from service.readers.model_config.decoder import Drafts, DraftsOf, Family, FeedForward, Mixer, Shape, total
+from service.readers.model_config.feed_forward import Experts, Uncounted
 from service.readers.model_config.fields import HEADS, TOKENS, Fields
 from service.readers.model_config.heads import draft_layers
 from service.readers.model_config.layer_patterns import numbered
@@ -88,12 +88,15 @@ def _compressor(hidden: int, *, width: int, ratio: int, norm: int) -> Tally:
     return tally(latent=2 * hidden * width, small=ratio * width + norm)
 
 
-def _experts(fields: Fields, shape: Shape) -> Sequence[Tally]:
+def _experts(fields: Fields, shape: Shape) -> Sequence[FeedForward]:
     """Experts in every layer. The first `num_hash_layers` choose by a table of tokens, so have no correction bias."""
     routed = Experts()(fields, shape)
     hashed = fields.count_or("num_hash_layers", 0, most=shape.layers)
     bias = tally(small=fields.count("num_experts", most=HEADS))
-    return [one if layer < hashed else total([one, bias]) for layer, one in enumerate(routed)]
+    return [
+        one if layer < hashed else FeedForward(total([one.weights, bias]), one.width)
+        for layer, one in enumerate(routed)
+    ]
 
 
 def _compressed_and_shared(fields: Fields, shape: Shape) -> Sequence[Mixer]:
@@ -158,7 +161,7 @@ COMPRESSED: Mapping[str, Family] = {
     "deepseek_v41_text": Family(
         config_class="DeepseekV41TextConfig",
         mixers=_compressed_and_shared,
-        feed_forwards=nothing,
+        feed_forwards=Uncounted(expert="moe_intermediate_size"),
         drafts=_window_drafts(32, microscaled=True),
         counted=False,
         harmless=_SHARED

@@ -35,6 +35,15 @@ class Mixer(msgspec.Struct, frozen=True):
     weights: Tally
 
 
+class FeedForward(msgspec.Struct, frozen=True):
+    """What each token goes through by itself in one layer."""
+
+    weights: Tally
+    width: int | None
+    """Channels of one token inside it: of dense networks that it goes through one after the other the widest, of the
+    experts that it is sent to all together. 0 where there is none, null where that isn't known."""
+
+
 class Drafts(msgspec.Struct, frozen=True):
     """The checkpoint's own draft layers."""
 
@@ -45,7 +54,7 @@ class Drafts(msgspec.Struct, frozen=True):
 
 
 Mixers = Callable[[Fields, Shape], Sequence[Mixer]]
-FeedForwards = Callable[[Fields, Shape], Sequence[Tally]]
+FeedForwards = Callable[[Fields, Shape], Sequence[FeedForward]]
 
 DraftsOf = Callable[[Fields, Shape, Sequence[Mixer], Sequence[Tally]], Drafts]
 
@@ -112,6 +121,12 @@ def ranges_of(layers: Sequence[int]) -> Ranges:
             del left[layer]
         ranges.append((first, first + (count - 1) * step + 1, step))
     return tuple(ranges)
+
+
+def widest(layers: Sequence[FeedForward]) -> int | None:
+    """The width of the widest one; null where there is none, or one that isn't known."""
+    widths = [layer.width for layer in layers if layer.width is not None]
+    return (max(widths) or None) if len(widths) == len(layers) else None
 
 
 def total(tallies: Sequence[Tally]) -> Tally:

@@ -6,30 +6,59 @@ from collections.abc import Sequence
 import msgspec
 
 from service.errors import Fault, Refused
-from service.readers.model_config.decoder import FeedForwards, Shape
+from service.readers.model_config.decoder import FeedForward, FeedForwards, Shape
 from service.readers.model_config.fields import HEADS, LAYERS, Fields
 from service.readers.model_config.layer_patterns import numbered
 from service.readers.model_config.parameters import gated
-from service.readers.model_config.tally import Tally, tally
+from service.readers.model_config.tally import tally
 
 _DENSE_WIDTHS = ("dense_intermediate_size", "intermediate_size_mlp", "intermediate_size")
+EXPERTS_PER_TOKEN = (
+    "num_experts_per_tok",
+    "num_experts_per_token",
+    "experts_per_token",
+    "moe_topk",
+    "moe_top_k",
+    "moe_k",
+)
+"""Names of how many routed experts each token is sent to."""
 
 
 def dense(*, matrices: int = 3, bias: bool | str = "mlp_bias") -> FeedForwards:
     """One feed-forward network per layer: of three matrices with a gate, or of two."""
 
-    def layers(fields: Fields, shape: Shape) -> Sequence[Tally]:
+    def layers(fields: Fields, shape: Shape) -> Sequence[FeedForward]:
         width = fields.count("intermediate_size")
         biased = fields.flag(bias) if isinstance(bias, str) else bias
         small = (matrices - 1) * width + shape.hidden if biased else 0
-        return [tally(dense=matrices * shape.hidden * width, small=small)] * shape.layers
+        return [FeedForward(tally(dense=matrices * shape.hidden * width, small=small), width)] * shape.layers
 
     return layers
 
 
-def nothing(_: Fields, shape: Shape) -> Sequence[Tally]:
-    """No feed-forward that can be counted."""
-    return [Counter()] * shape.layers
+def nothing(_: Fields, shape: Shape) -> Sequence[FeedForward]:
+    """No feed-forward that can be counted, nor any width that could be read."""
+    return [FeedForward(Counter(), None)] * shape.layers
+
+
+class Uncounted(msgspec.Struct, frozen=True, kw_only=True):
+    """Feed-forwards whose parameters can't be counted: the fields that have their widths.
+
+    Shared experts are no wider than those that a token is sent to.
+    """
+
+    dense: str | None = None
+    """The width of dense layers, in models that have any."""
+    expert: str | None = None
+    """The width of one routed expert."""
+
+    def __call__(self, fields: Fields, shape: Shape) -> Sequence[FeedForward]:
+        """The widest one in every layer."""
+        width = (fields.largest(self.dense) or 0) if self.dense else 0
+        if self.expert:
+            routed = routed_width(fields.largest(self.expert), fields)
+            return [FeedForward(Counter(), beside(width, routed))] * shape.layers
+        return [FeedForward(Counter(), width or None)] * shape.layers
 
 
 class Experts(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,25 +73,27 @@ class Experts(msgspec.Struct, frozen=True, kw_only=True):
     own_shared: int = 0
     """Shared experts that no field states."""
 
-    def __call__(self, fields: Fields, shape: Shape) -> Sequence[Tally]:
+    def __call__(self, fields: Fields, shape: Shape) -> Sequence[FeedForward]:
         """Routed experts in the layers that the configuration says, dense networks in the others."""
         sparse = sparse_layers(fields, shape)
-        routed = self._routed(fields, shape) if any(sparse) else tally()
-        plain = tally(dense=gated(shape.hidden, _dense_width(fields))) if not all(sparse) else tally()
+        routed = self._routed(fields, shape) if any(sparse) else FeedForward(tally(), 0)
+        width = _dense_width(fields) if not all(sparse) else 0
+        plain = FeedForward(tally(dense=gated(shape.hidden, width)), width)
         return [routed if is_sparse else plain for is_sparse in sparse]
 
-    def _routed(self, fields: Fields, shape: Shape) -> Tally:
+    def _routed(self, fields: Fields, shape: Shape) -> FeedForward:
         for name in _DENSE_WIDTHS:
             fields.raw(name)  # a family's only width, or one that its layers don't have
         hidden, experts, width = shape.hidden, fields.count("num_experts", most=HEADS), expert_width(fields)
         shared = shared_width(fields, width, self.own_shared)
-        return tally(
+        weights = tally(
             experts=experts * gated(hidden, width),
             expert_biases=experts * 2 * width if self.expert_bias else 0,
             expert_output_biases=experts * hidden if self.expert_bias else 0,
             shared=gated(hidden, shared),
             small=(hidden + int(self.router_bias)) * experts + (hidden if shared and self.shared_gate else 0),
         )
+        return FeedForward(weights, beside(shared, routed_width(width, fields)))
 
 
 def sparse_layers(fields: Fields, shape: Shape) -> tuple[bool, ...]:
@@ -102,6 +133,20 @@ def sparse_layers(fields: Fields, shape: Shape) -> tuple[bool, ...]:
 def expert_width(fields: Fields) -> int:
     """The width of one routed expert: `intermediate_size` where the family has no dense layers of another width."""
     return fields.count("moe_intermediate_size" if fields.has("moe_intermediate_size") else "intermediate_size")
+
+
+def routed_width(width: int | None, fields: Fields, *names: str) -> int | None:
+    """The width of all routed experts together that one token is sent to; null where their number isn't stated.
+
+    `names` are what the family calls that number, if it has a name of its own for it.
+    """
+    stated = [number for name in names or EXPERTS_PER_TOKEN if (number := fields.largest(name)) is not None]
+    return max(stated) * width if stated and width is not None else None
+
+
+def beside(width: int, other: int | None) -> int | None:
+    """The width of two networks that each token goes through one after the other: of the wider one."""
+    return None if other is None else max(width, other)
 
 
 def shared_width(fields: Fields, width: int, own: int = 0) -> int:

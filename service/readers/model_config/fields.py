@@ -111,6 +111,16 @@ class Fields:
         """A whole number, or what it is taken as where nothing states it."""
         return self.count(name, most=most, least=least) if self.has(name) else otherwise
 
+    def largest(self, name: str) -> int | None:
+        """The number that a field states under this very name, or the largest of one per layer; else None.
+
+        For figures that no configuration is refused for.
+        """
+        value = self._values.get(name)
+        counts = value if isinstance(value, list) and 0 < len(value) <= LAYERS else [value]
+        known = [count for count in counts if isinstance(count, int) and not isinstance(count, bool)]
+        return max(known) if len(known) == len(counts) and all(0 <= count <= WIDTH for count in known) else None
+
     def flag(self, name: str, *, otherwise: bool = False) -> bool:
         """A boolean, or what it is taken as where nothing states it."""
         value = self.raw(name)

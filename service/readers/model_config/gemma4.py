@@ -7,8 +7,8 @@ import msgspec
 
 from service.capacity.cache import SharedCache
 from service.errors import Fault, Refused
-from service.readers.model_config.decoder import Drafts, Family, Mixer, Shape, total
-from service.readers.model_config.feed_forward import expert_width, nothing
+from service.readers.model_config.decoder import Drafts, Family, FeedForward, Mixer, Shape, total
+from service.readers.model_config.feed_forward import Uncounted, beside, expert_width, routed_width
 from service.readers.model_config.fields import HEADS, Fields
 from service.readers.model_config.heads import cache
 from service.readers.model_config.layer_patterns import FULL, every
@@ -51,21 +51,27 @@ def _mixers(fields: Fields, shape: Shape) -> Sequence[Mixer]:
     return [(by_kind if layer < owning else readers)[kind] for layer, kind in enumerate(kinds)]
 
 
-def _feed_forwards(fields: Fields, shape: Shape) -> Sequence[Tally]:
+def _feed_forwards(fields: Fields, shape: Shape) -> Sequence[FeedForward]:
     """A dense network in every layer, twice as wide in layers that share a cache if so said; experts beside it."""
     width = fields.count("intermediate_size")
     owning = shape.layers - _sharing(fields, shape)
     wider = 2 if fields.flag("use_double_wide_mlp") else 1
-    beside: Tally = Counter()
+    mixture = FeedForward(tally(), 0)
     if fields.flag("enable_moe_block"):
         experts = fields.count("num_experts", most=HEADS)
-        routed = experts * gated(shape.hidden, expert_width(fields))
-        beside = tally(experts=routed, small=shape.hidden * experts + experts + shape.hidden + 3 * shape.hidden)
+        one = expert_width(fields)
+        small = shape.hidden * experts + experts + shape.hidden + 3 * shape.hidden
+        mixture = FeedForward(
+            tally(experts=experts * gated(shape.hidden, one), small=small), routed_width(one, fields, "top_k_experts")
+        )
     inputs = fields.count_or("hidden_size_per_layer_input", 0)
     per_layer = tally(dense=2 * shape.hidden * inputs, small=(shape.hidden if inputs else 0) + 1)
+    widths = (width if layer < owning else wider * width for layer in range(shape.layers))
     return [
-        total([tally(dense=gated(shape.hidden, width * (1 if layer < owning else wider))), beside, per_layer])
-        for layer in range(shape.layers)
+        FeedForward(
+            total([tally(dense=gated(shape.hidden, here)), mixture.weights, per_layer]), beside(here, mixture.width)
+        )
+        for here in widths
     ]
 
 
@@ -114,7 +120,7 @@ GEMMA4: Mapping[str, Family] = {
     "gemma3n_text": Family(
         config_class="Gemma3nTextConfig",
         mixers=_like_gemma_3,
-        feed_forwards=nothing,
+        feed_forwards=Uncounted(dense="intermediate_size"),
         tied=True,
         counted=False,
         defaults={

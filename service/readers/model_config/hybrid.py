@@ -6,8 +6,8 @@ import msgspec
 
 from service.capacity.cache import FullAttention, IndexKeys, RowRing, ShortConvolution
 from service.errors import Fault, Refused
-from service.readers.model_config.decoder import Family, FeedForwards, Mixer, Mixers, Shape
-from service.readers.model_config.feed_forward import Experts, dense, nothing
+from service.readers.model_config.decoder import Family, FeedForward, FeedForwards, Mixer, Mixers, Shape
+from service.readers.model_config.feed_forward import Experts, Uncounted, dense
 from service.readers.model_config.fields import HEADS, LAYERS, Fields
 from service.readers.model_config.heads import grouped_query, head_dim, joined_drafts
 from service.readers.model_config.layer_patterns import (
@@ -24,7 +24,7 @@ from service.readers.model_config.recurrent import (
     lightning_attention,
     short_conv,
 )
-from service.readers.model_config.tally import Tally, tally
+from service.readers.model_config.tally import tally
 
 _QSA_WAITING, _QSA_STEP, _MROPE_BYTES = 4, 4, 24
 
@@ -93,13 +93,13 @@ def _lfm2(fields: Fields, shape: Shape) -> Sequence[Mixer]:
     return [attends if kind == FULL else convolves for kind in kinds]
 
 
-def _lfm2_dense(fields: Fields, shape: Shape) -> Sequence[Tally]:
+def _lfm2_dense(fields: Fields, shape: Shape) -> Sequence[FeedForward]:
     """LFM2's feed-forward, whose stated width is two thirds too wide where `block_auto_adjust_ff_dim` says so."""
     width = fields.count("intermediate_size")
     if fields.flag("block_auto_adjust_ff_dim"):
         multiple = fields.count_or("block_multiple_of", 256, least=1)
         width = -(-(2 * width // 3) // multiple) * multiple
-    return [tally(dense=3 * shape.hidden * width)] * shape.layers
+    return [FeedForward(tally(dense=3 * shape.hidden * width), width)] * shape.layers
 
 
 def _qwen(config_class: str, feed_forwards: FeedForwards, *, kv_heads: int, dtype: str | None) -> Family:
@@ -158,7 +158,7 @@ HYBRID: Mapping[str, Family] = {
     "qwen4_exp_text": Family(
         config_class="Qwen4ExpTextConfig",
         mixers=_sparse_delta_net_hybrid,
-        feed_forwards=nothing,
+        feed_forwards=Uncounted(expert="moe_intermediate_size"),
         counted=False,
         defaults={"num_key_value_heads": 2},
         harmless=ROUTING

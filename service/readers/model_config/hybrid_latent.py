@@ -7,7 +7,7 @@ import msgspec
 from service.capacity.cache import RowRing
 from service.errors import Fault, Refused
 from service.readers.model_config.decoder import Family, Mixer, Mixers, Shape, total
-from service.readers.model_config.feed_forward import Experts, nothing
+from service.readers.model_config.feed_forward import Experts, Uncounted
 from service.readers.model_config.fields import HEADS, LAYERS, Fields
 from service.readers.model_config.heads import head_dim
 from service.readers.model_config.latent import (
@@ -158,7 +158,7 @@ _KIMI_K3 = msgspec.structs.replace(
     _KIMI,
     config_class="KimiK3TextConfig",
     also=frozenset({"KimiLinear"}),  # as the decoder alone is called
-    feed_forwards=nothing,
+    feed_forwards=Uncounted(dense="intermediate_size", expert="moe_intermediate_size"),
     counted=False,
     harmless=_KIMI.harmless
     | {

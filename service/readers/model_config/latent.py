@@ -7,7 +7,7 @@ import msgspec
 from service.capacity.cache import CacheKind, IndexKeys, LatentAttention
 from service.errors import Fault, Refused
 from service.readers.model_config.decoder import Drafts, Family, Mixer, Mixers, Shape, total
-from service.readers.model_config.feed_forward import Experts, nothing
+from service.readers.model_config.feed_forward import Experts, Uncounted
 from service.readers.model_config.fields import HEADS, LAYERS, Fields
 from service.readers.model_config.heads import draft_layers
 from service.readers.model_config.mixture import ROUTING
@@ -178,7 +178,7 @@ LATENT: Mapping[str, Family] = {
         config_class="LongcatConfig",
         mixers=_twice,
         layers=lambda fields: fields.count("num_layers", most=LAYERS),
-        feed_forwards=nothing,
+        feed_forwards=Uncounted(dense="ffn_hidden_size", expert="expert_ffn_hidden_size"),
         drafts=_one_latent,
         counted=False,
         harmless=ROUTING

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 from service.capacity.cache import KeysAndValues
 from service.capacity.model import LoraWidths
-from service.readers.model_config.decoder import Mixer, Shape
+from service.readers.model_config.decoder import FeedForward, Mixer, Shape
 from service.readers.model_config.fields import Fields
-from service.readers.model_config.tally import Tally
 
 _PLAIN = {"dense", "norms and routers"}
 _UP_PROJECTIONS = (1, 2)
@@ -14,7 +13,7 @@ _UP_PROJECTIONS = (1, 2)
 
 
 def lora_widths(
-    fields: Fields, shape: Shape, mixers: Sequence[Mixer], feed_forwards: Sequence[Tally]
+    fields: Fields, shape: Shape, mixers: Sequence[Mixer], feed_forwards: Sequence[FeedForward]
 ) -> LoraWidths | None:
     """Add up the sides of all projections; none where a layer is of another kind.
 
@@ -23,15 +22,17 @@ def lora_widths(
     """
     whole = divided = keys_and_values = 0
     heads = set()
-    width = fields.count_or("intermediate_size", 0)
+    if not fields.has("intermediate_size"):
+        return None
     for mixer, forward in zip(mixers, feed_forwards, strict=True):
+        width, weights = forward.width, forward.weights
         cache = mixer.caches[0] if len(mixer.caches) == 1 else None
         if not isinstance(cache, KeysAndValues) or not width:
             return None
         queries = shape.query_heads * cache.key_dim
-        ups, rest = divmod(forward["dense", 0] - shape.hidden * width, shape.hidden * width)
+        ups, rest = divmod(weights["dense", 0] - shape.hidden * width, shape.hidden * width)
         is_plain = mixer.weights["attention", 0] == 2 * shape.hidden * queries and cache.key_dim == cache.value_dim
-        if not is_plain or rest or ups not in _UP_PROJECTIONS or {role for role, _ in forward} - _PLAIN:
+        if not is_plain or rest or ups not in _UP_PROJECTIONS or {role for role, _ in weights} - _PLAIN:
             return None
         whole += (3 + ups + 2) * shape.hidden
         divided += 2 * queries + (ups + 1) * width

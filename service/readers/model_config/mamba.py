@@ -6,8 +6,16 @@ import msgspec
 
 from service.capacity.cache import FullAttention
 from service.errors import Fault, Refused
-from service.readers.model_config.decoder import Drafts, Family, Mixer, Shape, total
-from service.readers.model_config.feed_forward import Experts, dense, expert_width, nothing, shared_width
+from service.readers.model_config.decoder import Drafts, Family, FeedForward, Mixer, Shape, total
+from service.readers.model_config.feed_forward import (
+    Experts,
+    beside,
+    dense,
+    expert_width,
+    nothing,
+    routed_width,
+    shared_width,
+)
 from service.readers.model_config.fields import HEADS, LAYERS, Fields
 from service.readers.model_config.heads import draft_layers, grouped_query, kv_heads
 from service.readers.model_config.layer_patterns import (
@@ -70,22 +78,24 @@ def _nemotron(fields: Fields, shape: Shape) -> Sequence[Mixer]:
     return [by_kind.get(kind, Mixer((), tally())) for kind in nemotron_blocks(fields)]
 
 
-def _nemotron_feed_forwards(fields: Fields, shape: Shape) -> Sequence[Tally]:
+def _nemotron_feed_forwards(fields: Fields, shape: Shape) -> Sequence[FeedForward]:
     """MLPs and experts of two matrices each; experts may work in a latent of `moe_latent_size`."""
     kinds = nemotron_blocks(fields)
-    by_kind = dict.fromkeys((STATE, FULL), tally())
+    by_kind = dict.fromkeys((STATE, FULL), FeedForward(tally(), 0))
     if FEED_FORWARD in kinds:
-        by_kind[FEED_FORWARD] = tally(dense=2 * shape.hidden * fields.count("intermediate_size"))
+        width = fields.count("intermediate_size")
+        by_kind[FEED_FORWARD] = FeedForward(tally(dense=2 * shape.hidden * width), width)
     if MIXTURE in kinds:
         # The balance correction of the router isn't among the published parameters.
         experts, width = fields.count("num_experts", most=HEADS), expert_width(fields)
-        latent = fields.count_or("moe_latent_size", 0)
-        by_kind[MIXTURE] = tally(
+        latent, shared = fields.count_or("moe_latent_size", 0), shared_width(fields, width)
+        weights = tally(
             experts=experts * 2 * (latent or shape.hidden) * width,
-            shared=2 * shape.hidden * shared_width(fields, width),
+            shared=2 * shape.hidden * shared,
             latent=2 * shape.hidden * latent,
             small=shape.hidden * experts,
         )
+        by_kind[MIXTURE] = FeedForward(weights, beside(shared, routed_width(width, fields)))
     fields.raw("intermediate_size")
     return [by_kind[kind] for kind in kinds]
 
@@ -135,9 +145,10 @@ def _granite(fields: Fields, shape: Shape) -> Sequence[Mixer]:
     return [full if kind == FULL else recurrent for kind in kinds]
 
 
-def _granite_feed_forwards(fields: Fields, shape: Shape) -> Sequence[Tally]:
+def _granite_feed_forwards(fields: Fields, shape: Shape) -> Sequence[FeedForward]:
     """A shared network in every layer, and experts beside it where there are any."""
-    shared = 3 * shape.hidden * fields.count("shared_intermediate_size")
+    own = fields.count("shared_intermediate_size")
+    shared = 3 * shape.hidden * own
     experts = fields.count_or("num_experts", 0, most=HEADS)
     width = fields.count("intermediate_size")
     one = tally(
@@ -146,7 +157,7 @@ def _granite_feed_forwards(fields: Fields, shape: Shape) -> Sequence[Tally]:
         experts=3 * shape.hidden * width * experts,
         small=shape.hidden * experts,
     )
-    return [one] * shape.layers
+    return [FeedForward(one, beside(own, routed_width(width, fields)) if experts else own)] * shape.layers
 
 
 def _side_by_side(fields: Fields, shape: Shape) -> Sequence[Mixer]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from service.readers.model_config.decoder import Family
-from service.readers.model_config.feed_forward import Experts, nothing
+from service.readers.model_config.feed_forward import EXPERTS_PER_TOKEN, Experts, Uncounted
 from service.readers.model_config.heads import grouped_query, joined_drafts, like_full_layers
 from service.readers.model_config.layer_patterns import all_windows, every, late_windows, without_rotation
 from service.readers.model_config.tally import tally
@@ -13,6 +13,7 @@ from service.readers.model_config.unlike_layers import (
     all_attention,
     block_sparse,
     nas,
+    nas_feed_forwards,
     step,
     two_geometries,
     with_history,
@@ -30,12 +31,7 @@ ROUTING = frozenset(
         "aux_loss_alpha",
         "ep_size",
         "moe_router_dtype",
-        "num_experts_per_tok",
-        "num_experts_per_token",
-        "experts_per_token",
-        "moe_topk",
-        "moe_top_k",
-        "moe_k",
+        *EXPERTS_PER_TOKEN,
         "num_expert_group",
         "use_grouped_topk",
         "moe_renormalize",
@@ -62,7 +58,7 @@ _QWEN3_MOE = Family(
 _STEP = Family(
     config_class="Step3p5Config",
     mixers=step,
-    feed_forwards=nothing,
+    feed_forwards=Uncounted(dense="intermediate_size", expert="moe_intermediate_size"),
     counted=False,
     harmless=ROUTING
     | {
@@ -182,7 +178,7 @@ MIXTURE_FAMILIES: Mapping[str, Family] = {
         f"{name}_text": Family(
             config_class=f"{name.capitalize()}TextConfig",
             mixers=with_history,
-            feed_forwards=nothing,
+            feed_forwards=Uncounted(dense="dense_intermediate_size", expert="intermediate_size"),
             counted=False,  # the gates beside its convolutions aren't published
             harmless=ROUTING | {"n_routed_experts", "n_shared_experts", "intermediate_size", "dense_intermediate_size"},
         )
@@ -191,7 +187,7 @@ MIXTURE_FAMILIES: Mapping[str, Family] = {
     "muse_spark_text": Family(
         config_class="MuseSparkTextConfig",
         mixers=grouped_query(every(4), bias=False),
-        feed_forwards=nothing,
+        feed_forwards=Uncounted(dense="intermediate_size", expert="moe_intermediate_size"),
         counted=False,
         defaults={"num_key_value_heads": 16},
         harmless=ROUTING | {"num_local_experts", "moe_intermediate_size", "moe_hidden_size", "intermediate_size"},
@@ -221,7 +217,7 @@ MIXTURE_FAMILIES: Mapping[str, Family] = {
     "nemotron-nas": Family(
         config_class="DeciLMConfig",
         mixers=nas,
-        feed_forwards=nothing,
+        feed_forwards=nas_feed_forwards,
         counted=False,
         harmless=frozenset({"intermediate_size"}),
     ),

@@ -1,6 +1,6 @@
 """From the fields of a configuration to a model."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -11,7 +11,7 @@ from service.capacity.model import Model
 from service.errors import Fault, Refused
 from service.readers.model_config.architecture import architecture_of, family_of
 from service.readers.model_config.context_length import longest_context
-from service.readers.model_config.decoder import Drafts, Family, Shape, caches_of, total
+from service.readers.model_config.decoder import Drafts, Family, FeedForward, Shape, caches_of, total, widest
 from service.readers.model_config.feed_forward import expert_width
 from service.readers.model_config.fields import HEADS, LAYERS, Fields
 from service.readers.model_config.leftovers import is_tower
@@ -26,6 +26,8 @@ from service.readers.model_config.weights import Counted
 _MOST_BYTES = 10**15
 _MOST_BYTES_PER_TOKEN, _MOST_BYTES_OF_STATE = 2**28, 2**38
 """Past what any model keeps, and small enough for whole numbers of 64 bits."""
+
+_OF_FEED_FORWARDS = ("first_k_dense_replace", "shared_expert_intermediate_size")
 
 
 def read_model(
@@ -54,7 +56,8 @@ def read_model(
     shape, context_source = _shape(fields, family)
     mixers = family.mixers(fields, shape)
     feed_forwards = family.feed_forwards(fields, shape)
-    drafts = family.drafts(fields, shape, mixers, feed_forwards) if family.drafts else None
+    forwards = [layer.weights for layer in feed_forwards]
+    drafts = family.drafts(fields, shape, mixers, forwards) if family.drafts else None
     if drafts is not None and drafts.caches:
         drafts = msgspec.structs.replace(drafts, caches=_numbered_on(drafts.caches, shape.layers))
     caches = caches_of(mixers)
@@ -76,7 +79,7 @@ def read_model(
     counted = Counted(
         layers=[
             total([mixer.weights, forward, tally(small=family.norms * norm)])
-            for mixer, forward in zip(mixers, feed_forwards, strict=True)
+            for mixer, forward in zip(mixers, forwards, strict=True)
         ],
         extras=extras,
         embeddings=shape.vocabulary * shape.hidden,
@@ -102,6 +105,7 @@ def read_model(
         vocab_size=_figure(fields, "vocab_size", shape.vocabulary),
         query_heads=_figure(fields, "num_attention_heads", shape.query_heads),
         max_position_embeddings=Figure(shape.context, *context_source),
+        feed_forward_width=_feed_forward_width(fields, feed_forwards),
         layers=(
             Figure(shape.layers, "the layers of the config.json", "high")
             if family.layers
@@ -207,6 +211,18 @@ def _figure(fields: Fields, name: str, value: int) -> Figure[int]:
     if name in fields.assumed:
         return Figure(value, f"class default of {fields.owner}", "medium")
     return Figure(value, f"{fields.called(name)} of the config.json", "high")
+
+
+def _feed_forward_width(fields: Fields, feed_forwards: Sequence[FeedForward]) -> Figure[int] | None:
+    """Class defaults that may say it are the shared experts' own width and the number of dense layers."""
+    width = widest(feed_forwards)
+    if width is None:
+        return None
+    assumed = sorted(name for name in _OF_FEED_FORWARDS if name in fields.assumed)
+    source = "the widest feed-forward of the config.json"
+    if not assumed:
+        return Figure(width, source, "high")
+    return Figure(width, f"{source}; class defaults of {fields.owner}: {', '.join(assumed)}", "medium")
 
 
 def _provenance(fields: Fields) -> tuple[str, Confidence]:

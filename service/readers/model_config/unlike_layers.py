@@ -1,17 +1,21 @@
 """Attention layers of families whose layers aren't alike in their heads."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from service.capacity.cache import CacheKind, ConvolutionHistory, FullAttention, IndexKeys, SlidingWindow
+from service.capacity.units import ceil_div
 from service.errors import Fault, Refused
-from service.readers.model_config.decoder import Mixer, Shape, total
+from service.readers.model_config.decoder import FeedForward, Mixer, Shape, total
 from service.readers.model_config.fields import HEADS, Fields
 from service.readers.model_config.heads import grouped_query, head_dim, kv_heads
 from service.readers.model_config.layer_patterns import every, numbered, window_of
 from service.readers.model_config.parameters import attention
 from service.readers.model_config.tally import tally
+
+_WIDEST, _WHOLE = 64, 256
+"""Blocks of Nemotron-NAS: the largest factor that is taken for real, and what widths are multiples of."""
 
 
 def all_attention(fields: Fields, shape: Shape) -> Sequence[Mixer]:
@@ -144,6 +148,21 @@ def nas(fields: Fields, shape: Shape) -> Sequence[Mixer]:
         weights = attention(shape.hidden, heads=shape.query_heads, kv_heads=heads, key_dim=dim, value_dim=dim)
         mixers.append(Mixer((FullAttention(layers=1, kv_heads=heads, key_dim=dim, value_dim=dim),), weights))
     return mixers
+
+
+def nas_feed_forwards(fields: Fields, shape: Shape) -> Sequence[FeedForward]:
+    """Nemotron-NAS: `ffn_mult` of a block times 2/3 of the hidden size, rounded up. No parameters are counted."""
+    return [FeedForward(tally(), _nas_width(block, shape.hidden)) for block in _blocks(fields, shape)]
+
+
+def _nas_width(block: Fields, hidden: int) -> int | None:
+    inner = block.raw("ffn")
+    if not isinstance(inner, Mapping) or inner.get("no_op") or inner.get("replace_with_linear"):
+        return 0
+    times = inner.get("ffn_mult")
+    if not isinstance(times, int | float) or isinstance(times, bool) or not 0 < times <= _WIDEST:
+        return None
+    return ceil_div(int(2 * times * hidden / 3), _WHOLE) * _WHOLE
 
 
 def _blocks(fields: Fields, shape: Shape) -> Sequence[Fields]:
