@@ -8,7 +8,7 @@ def test_all_gpus_and_models_are_listed(client: httpx.Client) -> None:
     gpus = client.get("/v1/gpus").json()["items"]
     models = client.get("/v1/models").json()["items"]
     assert len(gpus) == 65
-    assert len(models) == 222
+    assert len(models) == 252
     assert [gpu["key"] for gpu in gpus] == sorted(gpu["key"] for gpu in gpus)
 
 

@@ -93,7 +93,7 @@ def rate(value: float) -> Figure[float]:
 
 
 def test_the_catalog_has_so_many_entries_of_each_kind() -> None:
-    assert (len(GPUS), len(MODELS)) == (65, 222)
+    assert (len(GPUS), len(MODELS)) == (65, 252)
 
 
 @pytest.mark.parametrize("kind", ["gpus", "models", "engines"])
@@ -133,7 +133,9 @@ def test_no_engine_has_a_fault() -> None:
 @pytest.mark.skipif(not COLLECTED, reason="the collection is no part of this project")
 def test_every_collected_model_is_in_the_catalog_and_low_ones_are_marked() -> None:
     assert len(COLLECTED) == 222
-    assert MODELS.keys() == COLLECTED.keys()
+    # The other 30 are checkpoints that only start-up logs name.
+    assert len(MODELS.keys() - COLLECTED.keys()) == 30
+    assert COLLECTED.keys() <= MODELS.keys()
     doubtful = {key for key, confidence in COLLECTED.items() if confidence == "low"}
     assert doubtful == {
         "mosaicml/mpt-30b",
