@@ -1,0 +1,179 @@
+"""How lines become facts: rules as data, each an anchor that the line must hold and a pattern around it.
+
+The names of a pattern's groups are the fields that they fill (see `facts.py`), `resolved_...` those of the deployment;
+`..._unit` beside an amount is its unit. Every pattern begins with fixed text and repeats nothing without a bound, so a
+line takes time in proportion to its length, whatever stands in it.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+
+import msgspec
+
+from service.readers.start_up_log import arguments
+from service.readers.start_up_log.facts import Deployment, EngineName, Failure, FailureKind, Memory, Pool
+from service.readers.start_up_log.lines import Line
+from service.readers.start_up_log.printed import Concurrency, byte_range, count
+
+AMOUNTS = frozenset(Memory.__struct_fields__)
+COUNTS = frozenset(Pool.__struct_fields__)
+SHARES = frozenset({"equivalent_memory_fraction", "state_page_padding_percent"})
+CONCURRENCIES = frozenset({"concurrencies", "concurrencies_with_host"})
+
+WORDS = frozenset({"model", "dtype", "quantization", "kv_cache_dtype", "speculative"})
+FLAGS = frozenset({"enforce_eager", "enable_prefix_caching"})
+"""Fields of a deployment that aren't counts; `memory_fraction` is a share."""
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """Where the line holds `anchor`, `pattern` is looked for in it.
+
+    `decimals` are those that the engine rounds an amount to at least, `unit` the amounts' unit where no group says it.
+    `says` is a switch that the line's presence sets, `fails` the kind of failure that it is.
+    """
+
+    anchor: str
+    pattern: re.Pattern[str]
+    without: str | None = None
+    unit: str = "GiB"
+    decimals: int = 2
+    says: tuple[str, bool] | None = None
+    fails: FailureKind | None = None
+
+
+class ArgumentsLine(msgspec.Struct, frozen=True):
+    """A line that repeats arguments after `anchor`; `names` are the engine's names for each field, best first.
+
+    A name that begins with `not ` is a switch of the opposite sense.
+    """
+
+    anchor: str
+    source: str
+    names: Mapping[str, tuple[str, ...]]
+
+
+class Marker(msgspec.Struct, frozen=True):
+    """A line that a start begins with; `repeated` where several processes of one start print it."""
+
+    anchor: str
+    repeated: bool = False
+
+
+class Expected(msgspec.Struct, frozen=True):
+    """What a complete log has, in the field's words: one of `fields`, from release `since` on.
+
+    `only_with` is another field, without which the log is not of the kind that has it.
+    """
+
+    name: str
+    fields: tuple[str, ...]
+    since: tuple[int, ...] = ()
+    unless_eager: bool = False
+    only_with: str | None = None
+
+
+class Fact(msgspec.Struct, frozen=True):
+    """One value of one field, as found."""
+
+    field: str
+    value: object
+    line: int
+    rank: str | None
+
+
+class Engine(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is known of one engine's logs."""
+
+    name: EngineName
+    title: str
+    markers: tuple[Marker, ...]
+    ready: tuple[str, ...]
+    rules: tuple[Rule, ...]
+    arguments: tuple[ArgumentsLine, ...]
+    expected: tuple[Expected, ...]
+    signs: tuple[str, ...]
+    """Examples of lines, for the refusal of a text that has none."""
+    settle: Callable[[list[Fact]], list[Fact]] | None = None
+    """Leaves out what was provisional."""
+
+
+def facts_of(engine: Engine, line: Line) -> Iterator[Fact]:
+    """Find all facts of one line."""
+    for rule in engine.rules:
+        if rule.anchor in line.text and not (rule.without and rule.without in line.text):
+            found = rule.pattern.search(line.text)
+            if found is not None:
+                yield from _facts_of_rule(rule, found, line)
+    for told in engine.arguments:
+        _, anchor, rest = line.text.partition(told.anchor)
+        if anchor:
+            yield from _facts_of_arguments(told, rest, line)
+
+
+def _facts_of_rule(rule: Rule, found: re.Match[str], line: Line) -> Iterator[Fact]:
+    groups = {
+        name: text
+        for name, text in found.groupdict().items()
+        if text is not None and (line.whole or name.endswith("_unit") or found.end(name) < len(line.text))
+    }
+    if rule.fails is not None:
+        figures = {name: _figure(name, text, groups, rule) for name, text in _values(groups)}
+        failure = Failure(kind=rule.fails, line=line.number, rank=line.rank)
+        yield Fact("failures", msgspec.structs.replace(failure, **figures), line.number, line.rank)
+        return
+    if rule.says is not None:
+        yield Fact(*rule.says, line.number, line.rank)
+    for name, text in _values(groups):
+        value = _value(name, text, groups, rule)
+        if value is not None:
+            yield Fact(name.replace("resolved_", "resolved.", 1), value, line.number, line.rank)
+
+
+def _values(groups: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    return ((name, text) for name, text in groups.items() if not name.endswith(("_unit", "_window")))
+
+
+def _value(name: str, text: str, groups: Mapping[str, str], rule: Rule) -> object:
+    if name in AMOUNTS:
+        return byte_range(text, groups.get(f"{name}_unit", rule.unit), rule.decimals)
+    if name in COUNTS:
+        return count(text)
+    if name in CONCURRENCIES:
+        return Concurrency(Decimal(text), count(groups[f"{name}_window"]))
+    if name in SHARES:
+        return Decimal(text)
+    if name.startswith("resolved_"):
+        return converted(name.removeprefix("resolved_"), text)
+    return arguments.word(text)
+
+
+def _figure(name: str, text: str, groups: Mapping[str, str], rule: Rule) -> object:
+    if name in {"needed", "available", "total"}:
+        return byte_range(text, groups.get(f"{name}_unit", rule.unit), rule.decimals)
+    return Decimal(text) if name == "memory_fraction" else count(text)
+
+
+def _facts_of_arguments(told: ArgumentsLine, text: str, line: Line) -> Iterator[Fact]:
+    pairs = arguments.pairs_in(text, whole=line.whole)
+    for field, names in told.names.items():
+        for name in names:
+            raw = arguments.value_of(pairs, name.removeprefix("not "))
+            value = None if raw is None else converted(field, raw)
+            if value is not None:
+                value = not value if name.startswith("not ") else value
+                yield Fact(f"{told.source}.{field}", value, line.number, line.rank)
+                break
+
+
+def converted(field: str, text: str) -> object:
+    """Read a value of a deployment as its field is typed; None for what isn't one."""
+    if field not in Deployment.__struct_fields__:
+        raise AssertionError(field)  # pragma: no cover - a name in a table that no field has
+    if field in WORDS:
+        return arguments.word(text)
+    if field in FLAGS:
+        return arguments.flag(text)
+    if field == "memory_fraction":
+        return arguments.share(text)
+    return arguments.whole_number(text.replace(",", ""))
