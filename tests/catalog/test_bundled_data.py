@@ -374,11 +374,15 @@ def test_a_vision_tower_is_part_of_the_weights_and_stays_in_16_bit() -> None:
 
 
 def test_an_fp8_checkpoint_keeps_embeddings_head_and_scales_wider() -> None:
-    assert weights("Qwen/Qwen3-235B-A22B-FP8") == (
-        WeightPart("quantised attention and experts", 233_798_893_568, "fp8", follows_weight_dtype=True),
-        WeightPart("embeddings, head, norms, routers", 1_294_740_992, "bf16", follows_weight_dtype=False),
-        WeightPart("quantisation scales", 14_269_952, "fp32", follows_weight_dtype=False),
-    )
+    parts = {part.name: part for part in weights("Qwen/Qwen3-235B-A22B-FP8")}
+    in_8_bits = [part for part in parts.values() if part.dtype == "fp8"]
+    assert sum(part.parameters for part in in_8_bits) == 233_798_893_568
+    # 94 layers of 128 experts of 3 x 4,096 x 1,536, which expert parallel can divide.
+    assert (parts["experts"].parameters, parts["experts"].experts) == (94 * 128 * 3 * 4096 * 1536, 128)
+    assert {part.scales for part in in_8_bits} == {Scales(32, 128 * 128)}
+    assert sum(part.parameters for part in parts.values() if part.dtype == "bf16") == 1_294_740_992
+    # One byte a number, two for what stays in 16 bits, and 14,269,952 block scales of 4 bytes.
+    assert weight_bytes(weights("Qwen/Qwen3-235B-A22B-FP8")) == 233_798_893_568 + 2 * 1_294_740_992 + 4 * 14_269_952
 
 
 def test_llama_405b_in_fp8_keeps_its_attention_in_16_bit() -> None:
