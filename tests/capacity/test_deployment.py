@@ -366,7 +366,7 @@ def test_layers_left_out_of_quantisation_keep_the_models_dtype() -> None:
 
 
 def test_a_layer_that_is_not_there_can_not_be_left_out() -> None:
-    pointer, detail = fault("scheme", kv_cache_dtype="fp8", kv_cache_dtype_skip_layers=[40])
+    pointer, detail = fault("scheme", kv_cache_dtype="fp8", kv_cache_dtype_skip_layers=[0, 40])
     assert (pointer, detail) == (
         "/levers/kv_cache_dtype_skip_layers", "test/scheme has no layer 40 that is known; leave it out",
     )  # fmt: skip
