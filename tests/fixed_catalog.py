@@ -79,6 +79,7 @@ ENGINE = {
 
 RULED = ENGINE | {
     "reserve_bytes": None,
+    "max_num_batched_tokens": figure({"tiers": [[0, 2048], [70 * 2**30, 8192]], "small_too": []}),
     "block_rules": {
         "null_block": True,
         "layouts": {"PackedForCausalLM": "packed", "TupledForCausalLM": "tuples"},
@@ -90,7 +91,6 @@ RULED = ENGINE | {
         "latents_as_heads": False,
         "latent_block_size": {"10": 32},
         "latent_alignment": 128,
-        "max_num_batched_tokens": figure({"small": 2048, "large": 8192, "large_from": 70 * 2**30, "small_too": []}),
         "dtype_defaults": [{"architecture": "SparseForCausalLM", "generation": 10, "dtype": "fp8"}],
     },
 }

@@ -1,7 +1,7 @@
 """The shape of an answer (wire contract, version 1).
 
-Keys are always present with one type; what doesn't apply is null. `users.at_risk`, `interval`, `levers` and
-`second_ceiling` are part of the contract and null until this planner computes them.
+Keys are always present with one type; what doesn't apply is null. `users.at_risk`, `levers` and `second_ceiling` are
+part of the contract and null until this planner computes them.
 """
 
 from typing import Literal
@@ -9,7 +9,9 @@ from typing import Literal
 import msgspec
 
 from service.capacity.rungs import Rung
+from service.capacity.units import Estimate
 
+Verdict = Literal["fits", "likely", "unlikely", "does_not_fit"]
 Binding = Literal["weights", "reserve", "kv_cache", "max_num_seqs"]
 
 
@@ -31,6 +33,16 @@ class UsersRange(msgspec.Struct, frozen=True):
 
     low: int
     high: int
+
+
+class Interval(msgspec.Struct, frozen=True, kw_only=True):
+    """Between what the answer lies, because memory and reserve of a real engine are never known exactly."""
+
+    budget_bytes: Estimate
+    """The KV budget of one GPU, on the tightest rank."""
+    tokens: Estimate
+    """Tokens of full windows that one pool holds: concurrency times the window."""
+    users_worst_case: Estimate
 
 
 class CacheGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,12 +161,14 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     plan: str | None = None
     plan_url: str | None = None
     fits: bool
-    verdict: Literal["fits", "likely", "unlikely", "does_not_fit"]
+    verdict: Verdict
+    """`fits` holds at the low end of the interval too, `likely` most likely, `unlikely` only at the high end."""
     summary: str
     gpus: int
     pools: int
     users: Users
-    interval: None
+    interval: Interval | None
+    """Null where nothing about the memory is in doubt, as with a flat reserve."""
     kv_cache: KvCache
     ladder: tuple[Rung, ...]
     workload: WorkloadSummary | None

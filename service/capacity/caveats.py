@@ -5,7 +5,8 @@ from math import ceil
 from service.capacity.answer import Assumed, Caveat
 from service.capacity.cache import KeysAndValues
 from service.capacity.cache.footprint import Chunk, Ring, State, Window
-from service.capacity.deployment import Deployment, default_batched_tokens, default_block_size_of
+from service.capacity.defaults import default_batched_tokens, default_fraction_of, default_sequences
+from service.capacity.deployment import Deployment, default_block_size_of
 from service.capacity.lengths import Mean, Rows, Total
 from service.capacity.padding import may_be_padded, padded
 from service.capacity.question import Question
@@ -131,7 +132,9 @@ def assumed_of(question: Question, deployment: Deployment) -> tuple[Assumed, ...
         reason = f"the model's own limit after RoPE scaling ({limit.source})"
         stands_on.append(Assumed("max_model_len", str(limit.value), reason))
     for name, default in (
-        ("gpu_memory_utilization", engine.spec.gpu_memory_utilization),
+        ("gpu_memory_utilization", default_fraction_of(question)),
+        ("max_num_seqs", default_sequences(engine.spec, question.gpu.spec)),
+        ("max_num_batched_tokens", default_batched_tokens(engine.spec, question.gpu.spec)),
         ("reserve_bytes", engine.spec.reserve_bytes),
         ("block_size", default_block_size_of(question)),
     ):
@@ -175,12 +178,6 @@ def _assumed_of_groups(question: Question, deployment: Deployment) -> list[Assum
     spans = [footprint.span for footprint in deployment.footprints]
     found = []
     if any(isinstance(span, Window | Chunk) for span in spans):
-        batched = levers.max_num_batched_tokens
-        default = default_batched_tokens(engine.spec, question.gpu.spec)
-        if batched is not None and default is not None and batched == default.value:
-            source = rules.max_num_batched_tokens.source
-            reason = f"default of the engine {engine.key} on this card: {source}"
-            found.append(Assumed("max_num_batched_tokens", str(batched), reason))
         batches = rules.batches_in_flight
         found.append(Assumed("batches_in_flight", str(batches.value), f"{engine.key}: {batches.source}"))
     layout = rules.layouts.get(question.model.spec.architecture)

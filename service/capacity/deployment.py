@@ -1,5 +1,6 @@
 """One question's deployment: its number format, its groups, and the pool of its tightest rank."""
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import msgspec
@@ -17,6 +18,7 @@ from service.capacity.placement import Stage, check_placement, stages
 from service.capacity.pool import Pool, footprints_of, layout_of, pool_of
 from service.capacity.question import Levers, Question
 from service.capacity.resolve_dtype import Resolved, activation_dtype, check_formats, kv_dtype
+from service.capacity.units import Estimate
 
 _SPARSE_LATENT_BLOCK = 64
 """Tokens of a block of sparse latents; their kernels take no other."""
@@ -25,11 +27,15 @@ _BLOCK_SPARSE_BLOCK = 128
 
 
 class Rank(msgspec.Struct, frozen=True):
-    """One pipeline stage: its budget and its pool."""
+    """One pipeline stage: its budget, and its pool at the most likely KV budget."""
 
     stage: Stage
     budget: Budget
     pool: Pool
+
+    def pool_of(self, kv: int) -> Pool:
+        """Its pool at another KV budget."""
+        return msgspec.structs.replace(self.pool, blocks=max(0, kv) // self.pool.block_bytes)
 
 
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,13 +60,19 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def short(self) -> bool:
         """Whether a stage has no room for its weights and reserve, or not for the cache that was asked for."""
-        return any(budget.kv < 0 for budget in self.bare) or any(rank.budget.short for rank in self.ranks)
+        return self.is_short(lambda kv: kv.best)
+
+    def is_short(self, end: Callable[[Estimate], int]) -> bool:
+        """The same where every KV budget comes to one end of its estimate."""
+        return any(end(budget.kv) < 0 for budget in self.bare) or any(
+            rank.budget.asked is not None and end(rank.budget.kv) < rank.budget.asked for rank in self.ranks
+        )
 
     @property
     def tightest(self) -> Rank:
         """The rank that sets the number of users who fill the window; of equals, the one with less memory left."""
         return min(
-            self.ranks, key=lambda rank: (Fraction(rank.pool.usable, rank.pool.cost(self.window)), rank.budget.kv)
+            self.ranks, key=lambda rank: (Fraction(rank.pool.usable, rank.pool.cost(self.window)), rank.budget.kv.best)
         )
 
 
@@ -93,7 +105,7 @@ def deploy(question: Question) -> Deployment:
     for stage in stages(model, levers):
         budget = budget_of(question, stage)
         if any(group.width(stage.layers) for group in layout.groups):
-            pool = pool_of(layout, rules=rules, budget_bytes=budget.kv, terms=terms, stage=stage.layers)
+            pool = pool_of(layout, rules=rules, budget_bytes=budget.kv.best, terms=terms, stage=stage.layers)
             ranks.append(Rank(stage, budget, pool))
         else:
             bare.append(budget)
@@ -145,17 +157,6 @@ def default_block_size(engine: Engine, gpu: Gpu, caches: tuple[CacheKind, ...]) 
 def default_block_size_of(question: Question) -> Figure[int]:
     """The default of a question, whose draft has no say in it."""
     return default_block_size(question.engine.spec, question.gpu.spec, question.model.spec.caches.value)
-
-
-def default_batched_tokens(engine: Engine, gpu: Gpu) -> Figure[int] | None:
-    """Tokens of one step where nobody asked; null where the engine has no rule or the card's memory isn't known."""
-    rules, memory = engine.block_rules, gpu.reported_memory
-    if rules is None or memory is None:
-        return None
-    figure = rules.max_num_batched_tokens
-    by_memory = figure.value
-    is_small = memory.bytes.value < by_memory.large_from or any(name in gpu.name for name in by_memory.small_too)
-    return Figure(by_memory.small if is_small else by_memory.large, figure.source, figure.confidence)
 
 
 def _check_kernels(question: Question, caches: tuple[CacheKind, ...], dtype: str) -> None:

@@ -6,17 +6,8 @@ import msgspec
 
 from service.capacity.dtypes import ElementDtype, KvCacheDtype
 from service.capacity.figures import Figure
-
-
-class ByMemory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A default that depends on the card's memory."""
-
-    small: int
-    large: int
-    large_from: int
-    """Bytes of reported memory from which on the large default holds."""
-    small_too: tuple[str, ...]
-    """Words in the names of cards that get the small default whatever their memory."""
+from service.capacity.fraction import FractionOf
+from service.capacity.reserve_rules import ByMemory, ReserveRule
 
 
 class DtypeDefault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,6 +30,19 @@ class Padding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where other kernels are the usual ones, by generation of the card (major compute capability)."""
     measured_on: tuple[int, ...] = ()
     """Generations of cards whose start-up logs agree; elsewhere it is assumed."""
+
+
+class AsLoaded(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """What weights take on one kind of card once loaded, over what their shapes and formats come to."""
+
+    cards: tuple[str, ...] = ()
+    """Words of which one is in the card's vendor or architecture; empty: any card."""
+    low: float
+    best: float
+    high: float
+    logs: int
+    """Start-ups that it was measured on."""
+    source: str
 
 
 class BlockRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -65,7 +69,6 @@ class BlockRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     engine's block size."""
     latent_alignment: int
     """Tokens that a block of latents is a multiple of where it is raised to hold a state."""
-    max_num_batched_tokens: Figure[ByMemory]
     dtype_defaults: tuple[DtypeDefault, ...]
 
 
@@ -75,13 +78,25 @@ class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     `generic` is no real engine: a share of the driver-reported memory, one flat reserve, no groups, no null block.
     """
 
-    gpu_memory_utilization: Figure[float]
+    gpu_memory_utilization: Figure[float] | None
+    """The default of its memory fraction; null where the reserve's rule says it for each card."""
+    fraction_of: FractionOf = "total"
+    memory: Literal["reported", "visible"] = "reported"
+    """Whether it sees what the driver reports, or what CUDA shows."""
     reserve_bytes: Figure[int] | None
-    """Null when it isn't known: then a question has to give `reserve_bytes` or `kv_cache_memory_bytes`."""
+    """A flat reserve; null where a rule says it."""
+    reserve_rule: ReserveRule | None = None
+    """Null beside a null `reserve_bytes`: a question has to give `reserve_bytes` or `kv_cache_memory_bytes`."""
     block_size: Figure[int]
     """Tokens of one block."""
+    max_num_batched_tokens: Figure[ByMemory] | None = None
+    """Tokens of one step; null where there is no default."""
+    max_num_seqs: Figure[ByMemory] | None = None
+    """Sequences that one pool runs at once; null where there is no default."""
     block_rules: BlockRules | None = None
     """Null: every kind of cache has blocks of its own size, and nothing is padded."""
+    as_loaded: tuple[AsLoaded, ...] = ()
+    """The first that a card is of counts; a card that is of none loads what was counted."""
     padded_formats: dict[ElementDtype, Figure[Padding]] = {}
     """Formats whose experts take more room once loaded than in the files."""
     notes: str | None

@@ -68,3 +68,8 @@ def compute_capability(gpu: Gpu) -> tuple[int, int] | None:
         return None
     major, minor = gpu.compute_capability.split(".")
     return int(major), int(minor)
+
+
+def is_one_of(gpu: Gpu, words: tuple[str, ...]) -> bool:
+    """Whether one of the words is the card's vendor or in its architecture; without words every card is meant."""
+    return not words or any(word in (gpu.vendor, *gpu.architecture.split()) for word in words)

@@ -2,7 +2,7 @@
 
 from service.capacity.answer import Inverse, NoValue
 from service.capacity.deployment import Deployment
-from service.capacity.largest_window import largest_window
+from service.capacity.largest_of_all import largest_of_all
 from service.capacity.lengths import Held
 from service.capacity.question import Question
 from service.capacity.units import ceil_div, exact
@@ -23,7 +23,7 @@ def inverse_of(question: Question, deployment: Deployment, held: tuple[Held, ...
         # The scheduler is in the way, not memory.
         window = share = f"a pool has to hold {users:,} and max_num_seqs admits {levers.max_num_seqs:,} of them"
     else:
-        window = largest_window(question, deployment, users, paged=held is not None)
+        window = largest_of_all(question, deployment, users, paged=held is not None)
         share = _smallest_share(question, deployment, users, held)
     found = {"max_model_len": window, "gpu_memory_utilization": share}
     return Inverse(
@@ -41,14 +41,15 @@ def _smallest_share(
         left, most = min(budget.left for budget in deployment.budgets), max(caches)
         unused = f"kv_cache_memory_bytes sets the cache, so no share is used; it would have to be {most:,} B"
         return unused if most <= left else f"{unused}, and weights and reserve leave {left:,} B"
-    needed = [(budget.weights + budget.reserve, budget.reported) for budget in deployment.bare]
-    for rank, cache in zip(deployment.ranks, caches, strict=True):
-        needed.append((cache + rank.budget.weights + rank.budget.reserve, rank.budget.reported))
-    share, amount, reported = max(
-        (ceil_div(amount * _DIGITS, reported), amount, reported) for amount, reported in needed
+    shared = [(rank.budget.shared, cache) for rank, cache in zip(deployment.ranks, caches, strict=True)]
+    shared += [(budget.shared, 0) for budget in deployment.bare]
+    if any(one.base <= 0 for one, _ in shared):
+        return "weights and reserve take all of the memory, whatever the share"
+    share, amount, base = max(
+        (ceil_div((cache + one.taken) * _DIGITS, one.base), cache + one.taken, one.base) for one, cache in shared
     )
     if share > _DIGITS:
-        return f"it would take {amount:,} B of a card that reports {reported:,} B"
+        return f"it would take {amount:,} B of the {base:,} B that the share is of"
     smallest = share / _DIGITS
     # The nearest float may lie a hair below the decimal that was meant.
     assert exact(smallest) * _DIGITS == share

@@ -5,10 +5,11 @@ from fractions import Fraction
 
 from service.capacity.cache import CacheKind, Footprint, FullAttention
 from service.capacity.cache.footprint import Chunk, Context, Span, State, Window
-from service.capacity.deployment import Deployment, Rank, default_batched_tokens, default_block_size_of
+from service.capacity.counts import Counts
+from service.capacity.defaults import default_batched_tokens
+from service.capacity.deployment import Deployment, Rank, default_block_size_of
 from service.capacity.figures import Certainty
 from service.capacity.pool import Pool
-from service.capacity.pool_lengths import Observed
 from service.capacity.question import Question
 from service.capacity.rungs import (
     Operand,
@@ -52,6 +53,8 @@ def token_rung(question: Question, deployment: Deployment, rank: Rank) -> Rung:
         value=per_token,
         unit="B/token",
         bytes=per_token,
+        low=per_token,
+        high=per_token,
         shown=shown_kib(per_token),
         formula=(
             f"{stage}{terms} = {per_token:,} B{rounded}; {max(0, budget.value):,} B // {one_block}"
@@ -185,16 +188,16 @@ def users_rung(
     budget: Rung,
     token: Rung,
     window: Rung,
-    counts: tuple[int, int | None],
-    observed: Observed | None,
+    counts: tuple[Counts, Counts, Counts],
 ) -> Rung:
-    """Step 8: the users of the whole deployment, guaranteed and observed: `counts` is (worst case, paged)."""
+    """Step 8: the users of the whole deployment, guaranteed and observed: at worst, most likely and at best."""
     pools = question.levers.data_parallel
     null = f" - {pool.null_blocks} null block" if pool.null_blocks else ""
     unit = unit_of(question)
     blocks = f"({pool.blocks:,} {unit}{null})" if null else f"{pool.blocks:,} {unit}"
     window_blocks = pool.cost(question.levers.max_model_len)
-    worst_case, paged = counts
+    low, likely, high = counts
+    worst_case, paged, observed = likely.worst_case, likely.paged, likely.observed
     over = f" x {pools} pools" if pools > 1 else ""
     formula = f"{blocks} // {window_blocks:,} of a full window{over} = {worst_case:,} worst case"
     shown = f"{worst_case:,} worst case"
@@ -209,12 +212,16 @@ def users_rung(
         formula += f"; {observed.blocks:,} {unit} // {held}{over} = {paged:,} paged"
         shown += f", {paged:,} paged"
         operands.append(Operand("mean_held_blocks", mean, "blocks", "the workload", "exact"))
+    if low.worst_case < high.worst_case:
+        formula += f"; {low.worst_case:,} to {high.worst_case:,} worst case by the interval of step 5"
     return Rung(
         step=8,
         name="users",
         value=worst_case,
         unit="users",
         bytes=None,
+        low=low.worst_case,
+        high=high.worst_case,
         shown=shown,
         formula=formula,
         operands=tuple(operands),

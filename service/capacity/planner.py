@@ -1,15 +1,25 @@
 """The one entrance: a question in, an answer out. No clock, randomness, I/O or logging."""
 
 from service.capacity import caveats, ladder
-from service.capacity.answer import Answer, Binding, Input, Inputs, Users, UsersRange, WorkloadSummary
+from service.capacity.answer import Answer, Binding, Input, Inputs, Users, UsersRange, Verdict, WorkloadSummary
 from service.capacity.budget import Budget
 from service.capacity.cache_summary import kv_cache_of
+from service.capacity.counts import (
+    Counts,
+    at_best,
+    at_worst,
+    basis_of,
+    counts_of,
+    held_by_memory,
+    interval_of,
+    most_likely,
+)
 from service.capacity.deployment import Deployment, deploy
 from service.capacity.errors import Fault, UnsupportedCombination
 from service.capacity.inverse import inverse_of
 from service.capacity.lengths import Held, Workload
 from service.capacity.pool_lengths import Observed, held_in_each
-from service.capacity.question import Basis, Levers, Pinned, Question, Spec
+from service.capacity.question import Basis, Pinned, Question, Spec
 from service.capacity.rungs import Rung
 from service.capacity.units import shown_gib, shown_kib, six_digits
 
@@ -27,29 +37,30 @@ def plan(question: Question) -> Answer:
     deployment = deploy(question)
     rank = deployment.tightest
     budget, pool = rank.budget, rank.pool
-    window_blocks = pool.cost(levers.max_model_len)
     held = _held(deployment, question.workload)
-    observed = None if held is None else _observed(deployment, held)
-    worst_case = levers.data_parallel * (pool.usable // window_blocks)
-    paged = None if observed is None else levers.data_parallel * observed.users
-    basis = _basis(question)
-    held_by_memory = _held_by_memory(basis, worst_case, paged)
-    admitted = _admitted(levers, held_by_memory)
-    fits = worst_case > 0 and not deployment.short and (question.targets is None or admitted >= question.targets.users)
+    worst, likely, best = (counts_of(question, deployment, held, end) for end in (at_worst, most_likely, at_best))
+    fits = likely.fits
     token = ladder.token_rung(question, deployment, rank)
     window = ladder.window_rung(question, token, pool)
-    binding = _binding(budget, admitted, held_by_memory)
-    users = Users(worst_case=worst_case, paged=paged, at_risk=None, admitted=admitted, recommended_max_num_seqs=None)
-    paged_target = basis == "paged" and question.targets is not None
+    binding = _binding(budget, likely, basis_of(question))
+    users = Users(
+        worst_case=likely.worst_case,
+        paged=likely.paged,
+        at_risk=None,
+        admitted=likely.admitted,
+        recommended_max_num_seqs=None,
+    )
+    paged_target = basis_of(question) == "paged" and question.targets is not None
     inverse = None if fits else inverse_of(question, deployment, held if paged_target else None)
+    interval = interval_of(deployment, (worst, likely, best))
     return Answer(
         fits=fits,
-        verdict="fits" if fits else "does_not_fit",
+        verdict=_verdict(worst, likely, best),
         summary=_summary(question, users, deployment, window, fits=fits, capped=binding == "max_num_seqs"),
         gpus=levers.tensor_parallel * levers.pipeline_parallel * levers.data_parallel,
         pools=levers.data_parallel,
         users=users,
-        interval=None,
+        interval=interval,
         kv_cache=kv_cache_of(question, deployment),
         ladder=(
             *budget.rungs,
@@ -61,11 +72,10 @@ def plan(question: Question) -> Answer:
                 budget=budget.rungs[-1],
                 token=token,
                 window=window,
-                counts=(worst_case, paged),
-                observed=observed,
+                counts=(worst, likely, best),
             ),
         ),
-        workload=_workload_summary(question.workload, observed, levers.data_parallel),
+        workload=_workload_summary(question.workload, likely.observed, levers.data_parallel),
         binding=binding,
         inverse=inverse,
         levers=None,
@@ -102,45 +112,19 @@ def _held(deployment: Deployment, workload: Workload | None) -> tuple[Held, ...]
     return held_in_each((rank.pool for rank in deployment.ranks), workload, deployment.window)
 
 
-def _observed(deployment: Deployment, held: tuple[Held, ...]) -> Observed:
-    """The mean fit of the stage that holds fewest."""
-    return min(
-        (Observed(rank.pool.usable, own) for rank, own in zip(deployment.ranks, held, strict=True)),
-        key=lambda observed: observed.users,
-    )
+def _verdict(worst: Counts, likely: Counts, best: Counts) -> Verdict:
+    """Whether the question holds wherever in the interval the truth lies, most likely, or only if all goes well."""
+    if likely.fits:
+        return "fits" if worst.fits else "likely"
+    return "unlikely" if best.fits else "does_not_fit"
 
 
-def _basis(question: Question) -> Basis:
-    if question.targets is not None:
-        return question.targets.basis
-    return "worst_case" if question.workload is None else "paged"
-
-
-def _held_by_memory(basis: Basis, worst_case: int, paged: int | None) -> int:
-    match basis:
-        case "worst_case":
-            return worst_case
-        case "paged":
-            if paged is None:
-                detail = "basis paged needs a workload; without one the count is worst_case"
-                raise UnsupportedCombination(Fault("/targets/basis", detail))
-            return paged
-        case "at_risk":
-            detail = "users at a stated risk are not planned yet; say basis worst_case or paged"
-            raise UnsupportedCombination(Fault("/targets/basis", detail))
-
-
-def _admitted(levers: Levers, held_by_memory: int) -> int:
-    cap = levers.max_num_seqs
-    return held_by_memory if cap is None else min(held_by_memory, cap * levers.data_parallel)
-
-
-def _binding(budget: Budget, admitted: int, held_by_memory: int) -> Binding:
+def _binding(budget: Budget, counts: Counts, basis: Basis) -> Binding:
     if budget.weights >= budget.usable:
         return "weights"
     if budget.weights + budget.reserve >= budget.usable:
         return "reserve"
-    return "max_num_seqs" if admitted < held_by_memory else "kv_cache"
+    return "max_num_seqs" if counts.admitted < held_by_memory(basis, counts.worst_case, counts.paged) else "kv_cache"
 
 
 def _workload_summary(workload: Workload | None, observed: Observed | None, pools: int) -> WorkloadSummary | None:
@@ -167,15 +151,15 @@ def _summary(
     question: Question, users: Users, deployment: Deployment, window: Rung, *, fits: bool, capped: bool
 ) -> str:
     levers, rank = question.levers, deployment.tightest
-    budget = next((bare for bare in deployment.bare if bare.kv < 0), rank.budget)
+    budget = next((bare for bare in deployment.bare if bare.kv.best < 0), rank.budget)
     gpus = levers.tensor_parallel * levers.pipeline_parallel * levers.data_parallel
     where = f"{question.model.key} on {gpus} x {question.gpu.key}"
-    cache = f"{shown_gib(budget.kv)} of KV cache per GPU at {_price(deployment, window)}"
-    if budget.kv <= 0:
+    cache = f"{shown_gib(budget.kv.best)} of KV cache per GPU at {_price(deployment, window)}"
+    if budget.kv.best <= 0:
         return (
             f"{where} does not fit: weights of {shown_gib(budget.weights)} and a reserve of"
-            f" {shown_gib(budget.reserve)} per GPU leave {shown_gib(budget.kv)} of {shown_gib(budget.usable)} for the"
-            " KV cache."
+            f" {shown_gib(budget.reserve)} per GPU leave {shown_gib(budget.kv.best)} of {shown_gib(budget.usable)} for"
+            " the KV cache."
         )
     if users.worst_case == 0:
         needs = shown_gib(window.value)
@@ -183,9 +167,9 @@ def _summary(
             f"{where} does not fit: one full window of {levers.max_model_len:,} tokens takes {needs}, more than the"
             f" {cache}."
         )
-    if budget.short:
+    if deployment.short:
         asked = shown_gib(levers.kv_cache_memory_bytes or 0)
-        return f"{where} does not fit a cache of {asked}: weights and reserve leave {shown_gib(budget.kv)}."
+        return f"{where} does not fit a cache of {asked}: weights and reserve leave {shown_gib(budget.kv.best)}."
     paged = "" if users.paged is None else f", {users.paged:,} paged at the workload's mean"
     admitted = f", {users.admitted:,} admitted by max_num_seqs" if capped else ""
     counted = f"{users.worst_case:,} user{'s' if users.worst_case != 1 else ''}"

@@ -45,7 +45,7 @@ class Levers(msgspec.Struct, frozen=True, kw_only=True):
     """Ranks of tensor parallel that share the tokens of one request."""
     block_size: int
     max_num_batched_tokens: int | None
-    """Tokens of one step; null where the engine has no rule for it."""
+    """Tokens of one step; null where the engine has no default."""
     enable_prefix_caching: bool
     speculative_tokens: int
     """Tokens that a draft runs ahead; 0: no drafting."""
@@ -53,14 +53,16 @@ class Levers(msgspec.Struct, frozen=True, kw_only=True):
     """Slots for LoRA adapters; 0: none."""
     max_lora_rank: int
     """Rank that each slot has room for."""
+    enforce_eager: bool
+    """Whether CUDA graphs are left out."""
     language_model_only: bool
     """Whether towers are left out."""
     max_num_seqs: int | None
-    """Sequences that the scheduler runs at once in one pool."""
+    """Sequences that the scheduler runs at once in one pool; null where the engine has no default."""
     kv_cache_memory_bytes: int | None
     """Sets the KV budget of one rank by hand, in place of steps 1 to 4."""
     reserve_bytes: int | None
-    """Null where the engine's isn't known and none was given."""
+    """Null where the engine has a rule for it, or nobody knows it."""
     other_process_bytes: int
     kv_heads: int | None
     """What-if: the cache of a checkpoint with so many KV heads."""

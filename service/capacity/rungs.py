@@ -3,7 +3,7 @@
 import msgspec
 
 from service.capacity.figures import Certainty, Confidence, Figure
-from service.capacity.units import shown_gib
+from service.capacity.units import Estimate, shown_gib, surely
 
 _FROM_CERTAIN_TO_DOUBTFUL: tuple[Certainty, ...] = ("exact", "measured", "assumed")
 
@@ -27,6 +27,9 @@ class Rung(msgspec.Struct, frozen=True, kw_only=True):
     unit: str
     bytes: int | None
     """The value again where it is bytes; null at the last step, which counts users."""
+    low: int
+    high: int
+    """What the value may come to at least and at most; both are the value itself where it isn't in doubt."""
     shown: str
     formula: str
     operands: tuple[Operand, ...]
@@ -37,7 +40,7 @@ class Rung(msgspec.Struct, frozen=True, kw_only=True):
 def byte_rung(
     step: int,
     name: str,
-    amount: int,
+    amount: int | Estimate,
     *,
     formula: str,
     operands: tuple[Operand, ...],
@@ -45,13 +48,16 @@ def byte_rung(
     certainty: Certainty | None = None,
 ) -> Rung:
     """Build a rung that is an amount of memory, shown in GiB; it is as certain as its least certain operand."""
+    of = surely(amount) if isinstance(amount, int) else amount
     return Rung(
         step=step,
         name=name,
-        value=amount,
+        value=of.best,
         unit="B",
-        bytes=amount,
-        shown=shown_gib(amount),
+        bytes=of.best,
+        low=of.low,
+        high=of.high,
+        shown=shown_gib(of.best),
         formula=formula,
         operands=operands,
         source=source,

@@ -4,6 +4,7 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from typing import TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +16,19 @@ _SIX_DIGITS = Context(prec=6, rounding=ROUND_HALF_EVEN)
 
 
 Integers = TypeVar("Integers", int, NDArray[np.int64])
+
+
+class Estimate(msgspec.Struct, frozen=True):
+    """A number that isn't known exactly: at least, most likely, at most."""
+
+    low: int
+    best: int
+    high: int
+
+
+def surely(amount: int) -> Estimate:
+    """An estimate of what is known."""
+    return Estimate(amount, amount, amount)
 
 
 def ceil_div(dividend: Integers, divisor: int) -> Integers:

@@ -1,15 +1,22 @@
 """What the weights take on one rank: each part in its dtype, divided or copied as engines do."""
 
 from fractions import Fraction
+from math import ceil
 
 import msgspec
 
 from service.capacity.cache.footprint import layers_of
+from service.capacity.engine import AsLoaded
+from service.capacity.figures import Confidence
+from service.capacity.gpu import is_one_of
 from service.capacity.model import Model, WeightPart
 from service.capacity.padding import Padded, padded
 from service.capacity.placement import Stage
 from service.capacity.question import Levers, Question
-from service.capacity.units import ceil_div
+from service.capacity.units import Estimate, ceil_div, exact, surely
+
+_DOUBT: dict[Confidence, float] = {"high": 0.0, "medium": 0.02, "low": 0.05}
+"""How far off weights may be whose formats aren't all known, as a share of them: more where more was guessed."""
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -60,10 +67,23 @@ def shares(question: Question, parts: tuple[WeightPart, ...], stage: Stage) -> t
     return tuple(found)
 
 
-def bytes_per_rank(loaded: tuple[Share, ...]) -> int:
-    """Bytes of all of them, rounded up."""
+def bytes_per_rank(loaded: tuple[Share, ...], measured: AsLoaded | None, confidence: Confidence) -> Estimate:
+    """Bytes of all of them, rounded up, and between what they lie once loaded.
+
+    An engine of which nobody measured what it loads takes what was counted.
+    """
     total = sum((share.bytes for share in loaded), Fraction(0))
-    return ceil_div(total.numerator, total.denominator)
+    if measured is None:
+        return surely(ceil(total))
+    doubt = exact(_DOUBT[confidence])
+    low, best, high = (exact(times) for times in (measured.low, measured.best, measured.high))
+    return Estimate(ceil(total * low * (1 - doubt)), ceil(total * best), ceil(total * high * (1 + doubt)))
+
+
+def as_loaded(question: Question) -> AsLoaded | None:
+    """What loaded weights take over what is counted, on the question's card; null where nobody measured it."""
+    rows = question.engine.spec.as_loaded
+    return next((one for one in rows if is_one_of(question.gpu.spec, one.cards)), None)
 
 
 def _needed(part: WeightPart, levers: Levers) -> bool:

@@ -4,16 +4,17 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from service.capacity.dtypes import SCALES
+from service.capacity.engine import AsLoaded
 from service.capacity.figures import Certainty
 from service.capacity.model import AskedWeightDtype, WeightPart
 from service.capacity.padding import may_be_padded
 from service.capacity.question import Question
 from service.capacity.rungs import Operand, Rung, byte_rung, certainty_of, lever_operand, weakest
-from service.capacity.units import six_digits
+from service.capacity.units import Estimate, six_digits
 from service.capacity.weights import Share
 
 
-def weights_rung(question: Question, loaded: tuple[Share, ...], per_rank: int) -> Rung:
+def weights_rung(question: Question, loaded: tuple[Share, ...], measured: AsLoaded | None, per_rank: Estimate) -> Rung:
     """Explain the bytes of the weights on one rank."""
     levers = question.levers
     figure = question.model.spec.weights
@@ -30,11 +31,16 @@ def weights_rung(question: Question, loaded: tuple[Share, ...], per_rank: int) -
     what_if = levers.weight_dtype != "auto"
     certainty = certainty_of(figure.confidence)
     operands = tuple(operand for share in loaded for operand in _operands(question, share, figure.source, certainty))
+    terms = " + ".join(_term(share, levers.weight_dtype) for share in loaded)
+    if measured is not None:
+        terms = f"({terms}) x {measured.best:g} as loaded ({measured.low:g} to {measured.high:g})"
+        said = f"{measured.source}; measured on {measured.logs} start-ups"
+        operands = (*operands, Operand("as_loaded", measured.best, "times", said, "measured"))
     return byte_rung(
         3,
         "weights",
         per_rank,
-        formula=" + ".join(_term(share, levers.weight_dtype) for share in loaded) + f" = {per_rank:,} B on one rank",
+        formula=f"{terms} = {per_rank.best:,} B on one rank",
         operands=(
             *operands,
             lever_operand("tensor_parallel", levers.tensor_parallel, "ranks"),

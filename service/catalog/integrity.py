@@ -12,14 +12,12 @@ from collections.abc import Collection, Iterator
 import msgspec
 
 from service.capacity.cache import KeysAndValues
-from service.capacity.engine import Engine
 from service.capacity.figures import Figure
 from service.capacity.gpu import Gpu
 from service.capacity.model import Model, WeightPart
 
 _GPU_KEY = re.compile(r"[a-z0-9.-]+")
 _MODEL_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
-_ENGINE_KEY = re.compile(r"[a-z0-9.-]+(@[A-Za-z0-9.]+)?")
 
 _UNSURE = re.compile(r"recalled|from memory|by analogy|uncertain|unverified|to be verified", re.IGNORECASE)
 """What a source says when nobody has read the figure again."""
@@ -51,8 +49,8 @@ its card's dense 8-bit figure or more."""
 def gpu_faults(key: str, spec: Gpu) -> list[str]:
     """List what is wrong with a GPU: its key, units, sources, memory or rates."""
     return [
-        *_key_faults(key, _GPU_KEY, "small letters, digits, dots and dashes"),
-        *_figure_faults(spec),
+        *key_faults(key, _GPU_KEY, "small letters, digits, dots and dashes"),
+        *figure_faults(spec),
         *_memory_faults(spec),
         *_visible_faults(spec),
         *_rate_faults(spec),
@@ -62,33 +60,15 @@ def gpu_faults(key: str, spec: Gpu) -> list[str]:
 def model_faults(key: str, spec: Model) -> list[str]:
     """List what is wrong with a model: its key, units, sources, heads or parameters."""
     return [
-        *_key_faults(key, _MODEL_KEY, "owner/name"),
-        *_figure_faults(spec),
+        *key_faults(key, _MODEL_KEY, "owner/name"),
+        *figure_faults(spec),
         *_cache_faults(spec),
         *_width_faults(spec),
         *_parameter_faults(spec),
     ]
 
 
-def engine_faults(key: str, spec: Engine) -> list[str]:
-    """List what is wrong with an engine release: its key, sources or defaults."""
-    faults = [
-        *_key_faults(key, _ENGINE_KEY, "name or name@release"),
-        # An engine may keep nothing back; then its reserve is 0 and says so.
-        *_figure_faults(spec, may_be_zero=("reserve_bytes",)),
-    ]
-    if spec.gpu_memory_utilization.value > 1:
-        faults.append("gpu_memory_utilization: a share of the reported memory is at most 1, not a percentage")
-    for dtype, padding in spec.padded_formats.items():
-        multiples = (padding.value.hidden, padding.value.width, *padding.value.width_on.values())
-        if min(multiples) < 1:
-            faults.append(f"padded_formats: {dtype} is padded to multiples of at least 1")
-        if not padding.source.strip() or "\n" in padding.source:
-            faults.append(f"padded_formats: {dtype} needs a source of one line")
-    return faults
-
-
-def _key_faults(key: str, form: re.Pattern[str], said: str) -> Iterator[str]:
+def key_faults(key: str, form: re.Pattern[str], said: str) -> Iterator[str]:
     """Keys are typed by people and stand in URLs and file names."""
     if not form.fullmatch(key):
         yield f"key {key!r}: the form is {said}"
@@ -104,7 +84,7 @@ def _figures(spec: msgspec.Struct) -> Iterator[tuple[str, Figure[object]]]:
             yield from ((f"{name}.{inner}", figure) for inner, figure in _figures(value))
 
 
-def _figure_faults(spec: msgspec.Struct, may_be_zero: Collection[str] = ()) -> Iterator[str]:
+def figure_faults(spec: msgspec.Struct, may_be_zero: Collection[str] = ()) -> Iterator[str]:
     """Unknown is null, never zero; a figure says on one line where it is from, and how far to trust that."""
     for path, figure in _figures(spec):
         value = figure.value

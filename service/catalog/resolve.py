@@ -3,12 +3,17 @@
 from collections.abc import Mapping
 from typing import Literal, TypeVar
 
-from service.capacity.deployment import default_batched_tokens, default_block_size
+import msgspec
+
+from service.capacity.defaults import default_batched_tokens, default_fraction, default_sequences
+from service.capacity.deployment import default_block_size
+from service.capacity.engine import Engine
+from service.capacity.gpu import Gpu
 from service.capacity.lengths import Workload
 from service.capacity.model import Model
 from service.capacity.question import Basis, Levers, Pinned, Question, Targets
 from service.catalog.entries import Catalog, Shelf, Spec, canonical, digest_of
-from service.errors import Fault, Refused, UnknownKey
+from service.errors import Fault, NotPlannedYet, Refused, UnknownKey
 from service.readers.model_config import read_model
 from service.readers.question import AskedLevers, AskedModel, AskedQuestion, AskedTargets, VersionRef
 from service.readers.workload import normal_form
@@ -39,40 +44,53 @@ def resolve(asked: AskedQuestion, catalog: Catalog) -> Question:
     reserve = levers.reserve_bytes
     if reserve is None and defaults.reserve_bytes is not None:
         reserve = defaults.reserve_bytes.value
+    sequences = default_sequences(defaults, gpu.spec)
+    pulled = Levers(
+        max_model_len=_or(levers.max_model_len, model.spec.max_position_embeddings.value),
+        kv_cache_dtype=_or(levers.kv_cache_dtype, "auto"),
+        kv_cache_dtype_skip_layers=_skipped(levers.kv_cache_dtype_skip_layers or ()),
+        weight_dtype=_or(levers.weight_dtype, "auto"),
+        gpu_memory_utilization=_or(levers.gpu_memory_utilization, 1.0),
+        tensor_parallel=_or(levers.tensor_parallel, 1),
+        pipeline_parallel=_or(levers.pipeline_parallel, 1),
+        pipeline_layers=levers.pipeline_layers,
+        data_parallel=_or(levers.data_parallel, 1),
+        expert_parallel=bool(levers.expert_parallel),
+        decode_context_parallel=_or(levers.decode_context_parallel, 1),
+        block_size=_or(levers.block_size, default_block_size(defaults, gpu.spec, model.spec.caches.value).value),
+        max_num_batched_tokens=_or(levers.max_num_batched_tokens, None if batched is None else batched.value),
+        enable_prefix_caching=_or(levers.enable_prefix_caching, prefix_caching),
+        speculative_tokens=drafted,
+        max_loras=_or(levers.max_loras, 0),
+        max_lora_rank=_or(levers.max_lora_rank, DEFAULT_LORA_RANK),
+        enforce_eager=bool(levers.enforce_eager),
+        language_model_only=bool(levers.language_model_only),
+        max_num_seqs=_or(levers.max_num_seqs, None if sequences is None else sequences.value),
+        kv_cache_memory_bytes=levers.kv_cache_memory_bytes,
+        reserve_bytes=reserve,
+        other_process_bytes=_or(levers.other_process_bytes, 0),
+        kv_heads=levers.kv_heads,
+    )
+    if levers.gpu_memory_utilization is None:
+        pulled = msgspec.structs.replace(pulled, gpu_memory_utilization=_fraction(engine, gpu, pulled, draft))
     return Question(
         model=model,
         gpu=gpu,
         engine=engine,
         draft_model=draft,
-        levers=Levers(
-            max_model_len=_or(levers.max_model_len, model.spec.max_position_embeddings.value),
-            kv_cache_dtype=_or(levers.kv_cache_dtype, "auto"),
-            kv_cache_dtype_skip_layers=_skipped(levers.kv_cache_dtype_skip_layers or ()),
-            weight_dtype=_or(levers.weight_dtype, "auto"),
-            gpu_memory_utilization=_or(levers.gpu_memory_utilization, defaults.gpu_memory_utilization.value),
-            tensor_parallel=_or(levers.tensor_parallel, 1),
-            pipeline_parallel=_or(levers.pipeline_parallel, 1),
-            pipeline_layers=levers.pipeline_layers,
-            data_parallel=_or(levers.data_parallel, 1),
-            expert_parallel=bool(levers.expert_parallel),
-            decode_context_parallel=_or(levers.decode_context_parallel, 1),
-            block_size=_or(levers.block_size, default_block_size(defaults, gpu.spec, model.spec.caches.value).value),
-            max_num_batched_tokens=_or(levers.max_num_batched_tokens, None if batched is None else batched.value),
-            enable_prefix_caching=_or(levers.enable_prefix_caching, prefix_caching),
-            speculative_tokens=drafted,
-            max_loras=_or(levers.max_loras, 0),
-            max_lora_rank=_or(levers.max_lora_rank, DEFAULT_LORA_RANK),
-            language_model_only=bool(levers.language_model_only),
-            max_num_seqs=levers.max_num_seqs,
-            kv_cache_memory_bytes=levers.kv_cache_memory_bytes,
-            reserve_bytes=reserve,
-            other_process_bytes=_or(levers.other_process_bytes, 0),
-            kv_heads=levers.kv_heads,
-        ),
+        levers=pulled,
         workload=workload,
         risk=_or(asked.risk, DEFAULT_RISK),
         targets=_targets(asked.targets, workload),
     )
+
+
+def _fraction(engine: Pinned[Engine], gpu: Pinned[Gpu], levers: Levers, draft: Pinned[Model] | None) -> float:
+    default = default_fraction(engine.spec, gpu.spec, levers, draft_model=draft is not None)
+    if default is None:
+        detail = f"the memory of {gpu.key} isn't known, and the default fraction of {engine.key} depends on it"
+        raise NotPlannedYet(Fault("/gpu", detail))
+    return default.value
 
 
 def _model(reference: str | AskedModel, catalog: Catalog, pointer: str) -> Pinned[Model]:

@@ -1,7 +1,7 @@
 """A question as flat names and texts: what a query string and a command line can say."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -28,7 +28,9 @@ NAMES = (
 
 _TEXTS = frozenset({"model", "gpu", "engine", "basis", "kv_cache_dtype", "weight_dtype"})
 
-_SWITCHES = frozenset({"expert_parallel", "enable_prefix_caching", "language_model_only"})
+_SWITCHES = frozenset(
+    field.name for field in msgspec.structs.fields(AskedLevers) if bool in get_args(get_args(field.type)[0])
+)
 
 _LISTS = frozenset({"kv_cache_dtype_skip_layers", "pipeline_layers"})
 """Values that are several, with commas between them."""

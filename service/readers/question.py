@@ -145,6 +145,9 @@ class AskedLevers(_Wire, frozen=True):
     max_lora_rank: Annotated[
         Annotated[int, Meta(ge=1, le=4096)] | None, _about("The rank that each slot has room for. Left out: 16.")
     ] = None
+    enforce_eager: Annotated[
+        bool | None, _about("Whether CUDA graphs are left out. Left out: no, they are captured.")
+    ] = None
     language_model_only: Annotated[
         bool | None, _about("Whether vision and audio towers are left out. Left out: no, they are loaded.")
     ] = None

@@ -1,9 +1,10 @@
-"""How close plans come to what engines printed, given the KV bytes: `make accuracy`."""
+"""How close plans come to what engines printed: `make accuracy`, first given the KV bytes."""
 
 from collections.abc import Callable, Iterable
 from functools import cache
 
 from tests.accuracy.cases import collection
+from tests.accuracy.end_to_end_report import print_end_to_end
 from tests.accuracy.planned import Result, result_of
 
 CLOSE = 0.01
@@ -60,6 +61,7 @@ def main() -> None:
     print("\nNot compared")
     for apart in collection().apart:
         print(f"- {apart.reason}: {len(apart.ids)} ({', '.join(apart.ids)})")
+    print_end_to_end()
 
 
 def _table(title: str, key: Callable[[Result], str], fixed: list[Result]) -> None:

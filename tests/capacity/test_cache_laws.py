@@ -167,10 +167,6 @@ def rules(uneven_pages: str = "raise", layouts: dict[str, str] | None = None) ->
             "latents_as_heads": False,
             "latent_block_size": {},
             "latent_alignment": 128,
-            "max_num_batched_tokens": {
-                "value": {"small": 2048, "large": 8192, "large_from": 2**36, "small_too": []},
-                **nothing,
-            },
             "dtype_defaults": [],
         },
         BlockRules,

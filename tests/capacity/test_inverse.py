@@ -207,7 +207,9 @@ def test_a_card_too_small_for_the_weights_says_what_is_missing() -> None:
     assert reasons["max_model_len"] == f"weights and reserve leave {left:,} B for the cache, whatever the window"
     # 10 layers x 2 heads x 512 x 2 B a token.
     needed = 30 * 10**9 + 3 * GIB + 64 * 20_480
-    assert reasons["gpu_memory_utilization"] == (f"it would take {needed:,} B of a card that reports 24,000,000,000 B")
+    assert reasons["gpu_memory_utilization"] == (
+        f"it would take {needed:,} B of the 24,000,000,000 B that the share is of"
+    )
 
 
 def test_a_stage_without_a_cache_says_what_its_weights_leave() -> None:

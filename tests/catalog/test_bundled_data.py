@@ -14,7 +14,8 @@ from service.capacity.figures import Figure
 from service.capacity.gpu import Gpu, ReportedMemory, VisibleMemory
 from service.capacity.model import Model, WeightPart
 from service.catalog import integrity
-from service.catalog.integrity import engine_faults, gpu_faults, model_faults
+from service.catalog.engine_integrity import engine_faults
+from service.catalog.integrity import gpu_faults, model_faults
 
 DATA = Path(integrity.__file__).parent / "data"
 COLLECTION = Path(__file__).parents[3] / "shared" / "data"
@@ -333,8 +334,8 @@ def test_what_shares_its_memory_with_the_host_says_so() -> None:
 
 
 def test_every_word_for_cards_with_small_defaults_names_one() -> None:
-    rules = [spec.block_rules for spec in ENGINES.values() if spec.block_rules is not None]
-    words = {word for rule in rules for word in rule.max_num_batched_tokens.value.small_too}
+    defaults = [default for spec in ENGINES.values() for default in (spec.max_num_batched_tokens, spec.max_num_seqs)]
+    words = {word for default in defaults if default is not None for word in default.value.small_too}
     assert words == {"A100", "GB10", "Thor"}
     assert [word for word in words if not any(word in spec.name for spec in GPUS.values())] == []
 

@@ -10,7 +10,7 @@ from service.capacity.cache.attention import (
     SlidingWindow,
 )
 from service.capacity.cache.compressed import CompressedLatent, LatentWindow, RowRing
-from service.capacity.cache.footprint import Footprint, Storage, Terms
+from service.capacity.cache.footprint import CacheFamily, Footprint, Storage, Terms
 from service.capacity.cache.history import ConvolutionHistory
 from service.capacity.cache.latent import IndexKeys, LatentAttention
 from service.capacity.cache.states import (
@@ -45,6 +45,7 @@ CacheKind = (
 """Every kind that this release plans."""
 
 __all__ = [
+    "CacheFamily",
     "CacheKind",
     "ChunkedLocal",
     "CompressedLatent",

@@ -4,7 +4,7 @@ Beside the compressed vectors each layer keeps the last tokens uncompressed, and
 is copied whole to every tensor-parallel rank.
 """
 
-from service.capacity.cache.footprint import Context, Footprint, Kept, Ring, Storage, Window
+from service.capacity.cache.footprint import CacheFamily, Context, Footprint, Kept, Ring, Storage, Window
 from service.capacity.dtypes import PLAIN_BITS
 from service.capacity.units import ceil_div
 
@@ -26,6 +26,11 @@ class LatentVector(Kept, frozen=True, kw_only=True):
     """Elements of the vector, its rotary part included."""
     microscaled: bool = False
     """Whether this generation keeps MXFP8 records where the card has them (DeepSeek-V4.1 on SM100)."""
+
+    @property
+    def family(self) -> CacheFamily:
+        """Which kernels read it."""
+        return "compressed"
 
     @property
     def formats(self) -> tuple[str, ...]:
@@ -140,6 +145,11 @@ class RowRing(Kept, frozen=True, kw_only=True, tag_field="kind", tag="ring"):
     power_of_two: bool = False
     """Whether the number of steps is a power of two."""
     least_rows: int = 1
+
+    @property
+    def family(self) -> CacheFamily:
+        """Which kernels read it."""
+        return "compressed"
 
     def footprints(self, storage: Storage) -> tuple[Footprint, ...]:
         """Rows x bytes, once per request, the same on every rank."""

@@ -3,6 +3,8 @@
 A kind says this of itself for one deployment (`Storage`); pools are laid out from it and never ask which kind it is.
 """
 
+from typing import Literal
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +12,8 @@ from numpy.typing import NDArray
 from service.capacity.units import ceil_div
 
 Tokens = NDArray[np.int64]
+CacheFamily = Literal["attention", "latent", "state", "compressed"]
+"""Kinds of cache whose kernels take memory of their own beside the cache."""
 Ranges = tuple[tuple[int, int, int], ...]
 """Layers of a model as (first, end, step), the end not included, as in Python's `range`."""
 
@@ -189,6 +193,11 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
 
     layers: int
     at: Ranges = ()
+
+    @property
+    def family(self) -> CacheFamily:
+        """Which kernels read it."""
+        return "attention"
 
     @property
     def formats(self) -> tuple[str, ...] | None:

@@ -3,7 +3,7 @@
 No rank can hold a part of it, so tensor parallel copies it whole to every rank.
 """
 
-from service.capacity.cache.footprint import Context, Footprint, Kept, Storage
+from service.capacity.cache.footprint import CacheFamily, Context, Footprint, Kept, Storage
 from service.capacity.dtypes import PLAIN_BITS
 from service.capacity.units import ceil_div
 
@@ -32,6 +32,11 @@ class LatentAttention(Kept, frozen=True, kw_only=True, tag_field="kind", tag="la
     """Heads that the latent stands for; only engines without kernels for latents ask."""
     key_dim: int | None = None
     """Elements of a key of one such head, its rotary part included."""
+
+    @property
+    def family(self) -> CacheFamily:
+        """Which kernels read it."""
+        return "latent"
 
     @property
     def formats(self) -> tuple[str, ...]:
@@ -89,6 +94,11 @@ class IndexKeys(Kept, frozen=True, kw_only=True, tag_field="kind", tag="index_ke
     stored: str
     """`fp8` with one fp32 scale per 128 numbers, or `bf16`: its own format, whatever the cache's."""
     tokens_per_key: int = 1
+
+    @property
+    def family(self) -> CacheFamily:
+        """Which kernels read it."""
+        return "latent"
 
     def context_shards(self, ranks: int) -> int:
         """As the latents they belong to; those beside heads (16-bit keys) aren't spread."""

@@ -5,7 +5,7 @@ the model's dtype and grow by the draft's tokens; states have a format of their 
 sharded by tensor parallel.
 """
 
-from service.capacity.cache.footprint import Footprint, Kept, State, Storage
+from service.capacity.cache.footprint import CacheFamily, Footprint, Kept, State, Storage
 from service.capacity.dtypes import PLAIN_BITS
 
 
@@ -14,6 +14,11 @@ class Recurrent(Kept, frozen=True, kw_only=True):
 
     state_dtype: str | None = None
     """The format of the state; null: the model's dtype."""
+
+    @property
+    def family(self) -> CacheFamily:
+        """Which kernels read it."""
+        return "state"
 
     def _footprint(
         self, storage: Storage, kind: str, *, conv: int, conv_rows: int, state: int, checkpointed: bool

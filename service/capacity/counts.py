@@ -1,0 +1,105 @@
+"""Users of a deployment where the KV budgets come to one end of their estimates, and the interval between the ends."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from service.capacity.answer import Interval
+from service.capacity.deployment import Deployment
+from service.capacity.errors import Fault, UnsupportedCombination
+from service.capacity.lengths import Held
+from service.capacity.pool_lengths import Observed
+from service.capacity.question import Basis, Question
+from service.capacity.units import Estimate
+
+End = Callable[[Estimate], int]
+
+
+def at_worst(estimate: Estimate) -> int:
+    """Where everything takes more than thought."""
+    return estimate.low
+
+
+def most_likely(estimate: Estimate) -> int:
+    """Where all comes as thought."""
+    return estimate.best
+
+
+def at_best(estimate: Estimate) -> int:
+    """Where everything takes less than thought."""
+    return estimate.high
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """Running requests of the whole deployment."""
+
+    worst_case: int
+    paged: int | None
+    admitted: int
+    observed: Observed | None
+    """The mean fit of the stage that holds fewest; null without a workload."""
+    fits: bool
+
+
+def counts_of(question: Question, deployment: Deployment, held: tuple[Held, ...] | None, end: End) -> Counts:
+    """Count users at one end. `held` says what a request of the workload holds on each rank."""
+    levers, targets = question.levers, question.targets
+    copies, window = levers.data_parallel, levers.max_model_len
+    pools = [rank.pool_of(end(rank.budget.kv)) for rank in deployment.ranks]
+    worst_case = copies * min(pool.usable // pool.cost(window) for pool in pools)
+    observed = None
+    if held is not None:
+        fits = (Observed(pool.usable, own) for pool, own in zip(pools, held, strict=True))
+        observed = min(fits, key=lambda fit: fit.users)
+    paged = None if observed is None else copies * observed.users
+    by_memory = held_by_memory(basis_of(question), worst_case, paged)
+    cap = levers.max_num_seqs
+    admitted = by_memory if cap is None else min(by_memory, cap * copies)
+    return Counts(
+        worst_case=worst_case,
+        paged=paged,
+        admitted=admitted,
+        observed=observed,
+        fits=worst_case > 0 and not deployment.is_short(end) and (targets is None or admitted >= targets.users),
+    )
+
+
+def basis_of(question: Question) -> Basis:
+    """What is counted: as the target says, else what the workload allows."""
+    if question.targets is not None:
+        return question.targets.basis
+    return "worst_case" if question.workload is None else "paged"
+
+
+def held_by_memory(basis: Basis, worst_case: int, paged: int | None) -> int:
+    """The count on a basis.
+
+    Raises `UnsupportedCombination` for one that needs a workload, or isn't planned.
+    """
+    match basis:
+        case "worst_case":
+            return worst_case
+        case "paged":
+            if paged is None:
+                detail = "basis paged needs a workload; without one the count is worst_case"
+                raise UnsupportedCombination(Fault("/targets/basis", detail))
+            return paged
+        case "at_risk":
+            detail = "users at a stated risk are not planned yet; say basis worst_case or paged"
+            raise UnsupportedCombination(Fault("/targets/basis", detail))
+
+
+def interval_of(deployment: Deployment, counts: tuple[Counts, Counts, Counts]) -> Interval | None:
+    """Say between what the answer lies; null where nothing about the memory is in doubt.
+
+    `counts` are those at worst, most likely and at best.
+    """
+    if all(rank.budget.kv.low == rank.budget.kv.high for rank in deployment.ranks):
+        return None
+    rank, window = deployment.tightest, deployment.window
+    pools = [rank.pool_of(end(rank.budget.kv)) for end in (at_worst, most_likely, at_best)]
+    return Interval(
+        budget_bytes=rank.budget.kv,
+        tokens=Estimate(*(int(pool.concurrency(window) * window) for pool in pools)),
+        users_worst_case=Estimate(*(one.worst_case for one in counts)),
+    )

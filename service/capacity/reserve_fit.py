@@ -1,0 +1,80 @@
+"""Learning a release's overheads from start-ups: the constants of its reserve rule, measured again."""
+
+from collections.abc import Iterable
+from fractions import Fraction
+from math import floor, isqrt
+
+import msgspec
+
+from service.capacity.memory import memory_of
+from service.capacity.placement import stages
+from service.capacity.question import Question
+from service.capacity.reserve import overhead_of, reserve_by_rule
+from service.capacity.reserve_rules import Overhead, ReserveRule
+from service.capacity.units import GIB, exact
+
+_MARGIN = GIB // 2
+"""How far off one start-up alone may be, in bytes; n of them by 1/sqrt(n) of it. What repeated start-ups differ by."""
+
+
+class Started(msgspec.Struct, frozen=True):
+    """One start-up: its question, and what its engine said of one rank, in bytes."""
+
+    question: Question
+    weights: int
+    kv: int
+
+
+def kept_back(started: Started) -> int:
+    """What the rank must have kept back, by what it said: all that neither weights nor cache took."""
+    question = started.question
+    memory, fraction = memory_of(question).bytes.best, exact(question.levers.gpu_memory_utilization)
+    others = question.levers.other_process_bytes
+    match question.engine.spec.fraction_of:
+        case "total":
+            return floor(memory * fraction) - started.weights - started.kv - others
+        case "free":
+            return memory - floor((started.weights + started.kv) / fraction) - others
+        case "left":
+            return memory - started.weights - floor(started.kv / fraction) - others
+
+
+def overhead_bytes(question: Question, kept: int) -> int:
+    """What isn't the burst that was profiled of what a rank kept back: the part that a rule has as a constant."""
+    (stage, *_) = stages(question.model.spec, question.levers)
+    rule = question.engine.spec.reserve_rule
+    assumed = 0 if rule is None else overhead_of(rule.overheads, question).best
+    return kept - (reserve_by_rule(question, stage).bytes.best - assumed)
+
+
+def refit(rule: ReserveRule, start_ups: Iterable[Started], source: str) -> ReserveRule:
+    """The rule with the overheads of every kind measured anew that one of the start-ups is of."""
+    return refit_from(rule, ((started.question, kept_back(started)) for started in start_ups), source)
+
+
+def refit_from(rule: ReserveRule, kept: Iterable[tuple[Question, int]], source: str) -> ReserveRule:
+    """The same from what ranks kept back, in bytes: middle of each kind, and range with a margin for chance.
+
+    A kind that no start-up is of stays as it is.
+    """
+    found: dict[Overhead, list[int]] = {}
+    for question, amount in kept:
+        found.setdefault(overhead_of(rule.overheads, question), []).append(overhead_bytes(question, amount))
+    return msgspec.structs.replace(
+        rule, overheads=tuple(_measured(one, found[one], source) if one in found else one for one in rule.overheads)
+    )
+
+
+def _measured(overhead: Overhead, amounts: list[int], source: str) -> Overhead:
+    amounts = sorted(amounts)
+    count = len(amounts)
+    middle = floor(Fraction(amounts[(count - 1) // 2] + amounts[count // 2], 2))
+    margin = _MARGIN * 1000 // isqrt(count * 1_000_000)
+    return msgspec.structs.replace(
+        overhead,
+        low=amounts[0] - margin,
+        best=middle,
+        high=amounts[-1] + margin,
+        logs=count,
+        source=source,
+    )

@@ -1,0 +1,54 @@
+"""Step 4 of the ladder: what is kept back, as the caller says, flat, by the engine's rule, or not known."""
+
+import msgspec
+
+from service.capacity.errors import NotPlannedYet
+from service.capacity.placement import Stage
+from service.capacity.question import Question
+from service.capacity.reserve import Reserve, reserve_by_rule
+from service.capacity.rungs import Operand, Rung, byte_rung, default_operand, lever_operand
+from service.capacity.units import Estimate, surely
+
+_WHAT = "for activations, CUDA graphs, NCCL and contexts"
+
+
+def reserve_of(question: Question, stage: Stage) -> Reserve:
+    """What a rank keeps back, other processes included.
+
+    Raises `NotPlannedYet` where nobody knows it and no size of the cache is given.
+    """
+    levers = question.levers
+    own = _own(question, stage)
+    others = levers.other_process_bytes
+    return msgspec.structs.replace(
+        own,
+        bytes=Estimate(own.bytes.low + others, own.bytes.best + others, own.bytes.high + others),
+        formula=f"{own.formula} + {others:,} B of other processes" if others else own.formula,
+        operands=(*own.operands, lever_operand("other_process_bytes", others, "B")),
+    )
+
+
+def reserve_rung(reserve: Reserve) -> Rung:
+    """Explain step 4."""
+    return byte_rung(
+        4, "reserve", reserve.bytes, formula=reserve.formula, operands=reserve.operands, source=reserve.source
+    )
+
+
+def _own(question: Question, stage: Stage) -> Reserve:
+    asked, flat = question.levers.reserve_bytes, question.engine.spec.reserve_bytes
+    if asked is not None:
+        operand = default_operand("reserve_bytes", asked, "B", flat)
+        return Reserve(bytes=surely(asked), formula=f"{asked:,} B {_WHAT}", operands=(operand,), source=operand.source)
+    try:
+        return reserve_by_rule(question, stage)
+    except NotPlannedYet:
+        if question.levers.kv_cache_memory_bytes is None:
+            raise
+    unknown = f"not known for {question.engine.key}"
+    return Reserve(
+        bytes=surely(0),
+        formula=f"nothing is counted {_WHAT}: it isn't known, and the size of the cache is given",
+        operands=(Operand("reserve_bytes", 0, "B", unknown, "assumed"),),
+        source=unknown,
+    )
