@@ -1,18 +1,19 @@
 """Steps 1 to 5 of the ladder: from the card's memory to the bytes that the KV cache may use, on one rank."""
 
+from fractions import Fraction
 from math import floor
 
 import msgspec
 
 from service.capacity.defaults import default_fraction_of
 from service.capacity.drafts import draft_weights
-from service.capacity.errors import Fault, NotPlannedYet
+from service.capacity.errors import Fault, NotPlannedYet, UnsupportedCombination
 from service.capacity.fraction import Shared, shared_by
 from service.capacity.memory import memory_of, memory_rung
 from service.capacity.model import WeightPart
 from service.capacity.placement import Stage
 from service.capacity.question import Question
-from service.capacity.reserve_rung import reserve_of, reserve_rung
+from service.capacity.reserve_rung import reserve_of, reserve_rung, shares_all
 from service.capacity.rungs import (
     Operand,
     Rung,
@@ -21,7 +22,7 @@ from service.capacity.rungs import (
     lever_operand,
     step_operand,
 )
-from service.capacity.units import Estimate, exact
+from service.capacity.units import Estimate, exact, shown_gib
 from service.capacity.weights import as_loaded, bytes_per_rank, lora_parts, shares
 from service.capacity.weights_rung import weights_rung
 
@@ -51,7 +52,7 @@ def budget_of(question: Question, stage: Stage) -> Budget:
     """Climb down from the card's memory to the KV budget; it can come out negative, which means zero blocks.
 
     Raises `NotPlannedYet` when the catalog doesn't know the card's memory, the model's parameter count or, where no
-    size of the cache is given, the engine's reserve.
+    size of the cache is given, the engine's reserve; `UnsupportedCombination` for a share that others don't leave free.
     """
     levers, of = question.levers, question.engine.spec.fraction_of
     seen = memory_of(question)
@@ -75,6 +76,7 @@ def budget_of(question: Question, stage: Stage) -> Budget:
             min(asked, memory.high - weights.low - held.low),
         )
     usable = memory.best if asked is not None or of == "left" else floor(fraction * memory.best)
+    _check_free(question, memory.best, usable)
     first = memory_rung(question, seen)
     second = _usable_rung(question, first, usable)
     third = weights_rung(question, loaded, measured, weights)
@@ -91,6 +93,21 @@ def budget_of(question: Question, stage: Stage) -> Budget:
         shared=shared,
         rungs=(first, second, third, fourth, fifth),
     )
+
+
+def _check_free(question: Question, memory: int, usable: int) -> None:
+    """Refuse a share that isn't free when the engine starts."""
+    others, share = question.levers.other_process_bytes, question.levers.gpu_memory_utilization
+    if not others or not shares_all(question) or usable <= memory - others:
+        return
+    free = max(0, memory - others)
+    most = floor(1000 * Fraction(free, memory)) / 1000
+    detail = (
+        f"{question.engine.key} starts only where its share of the card is free: gpu_memory_utilization {share} is"
+        f" {shown_gib(usable)} of {shown_gib(memory)}, and other processes leave {shown_gib(free)}; at most"
+        f" {most:g}"
+    )
+    raise UnsupportedCombination(Fault("/levers/other_process_bytes", detail))
 
 
 def _weight_parts(question: Question) -> tuple[WeightPart, ...]:

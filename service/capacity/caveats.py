@@ -7,6 +7,8 @@ from service.capacity.cache import KeysAndValues
 from service.capacity.cache.footprint import Chunk, Ring, State, Window
 from service.capacity.defaults import default_batched_tokens, default_fraction_of, default_sequences
 from service.capacity.deployment import Deployment, default_block_size_of
+from service.capacity.engine_notes import assumed_of_engine, caveats_of_engine
+from service.capacity.fraction import FractionOf
 from service.capacity.lengths import Mean, Rows, Total
 from service.capacity.padding import may_be_padded, padded
 from service.capacity.question import Question
@@ -14,6 +16,12 @@ from service.capacity.units import exact
 
 _ROWS_TIMES_RISK = 10
 """Below ten rows beyond the risk, the tail that decides is a handful of requests."""
+
+_SHARED: dict[FractionOf, str] = {
+    "total": "all memory that a process sees of the card",
+    "free": "what is free before the model is loaded",
+    "left": "what is left once the model is loaded and has run its largest batch",
+}
 
 _ALWAYS = (
     Caveat(
@@ -82,6 +90,7 @@ def caveats_of(question: Question, deployment: Deployment) -> tuple[Caveat, ...]
                 " keep.",
             )
         )
+    found += caveats_of_engine(question, deployment.tightest.budget)
     kv_heads = question.levers.kv_heads
     query_heads = question.model.spec.query_heads.value
     caches = question.model.spec.caches.value
@@ -93,6 +102,15 @@ def caveats_of(question: Question, deployment: Deployment) -> tuple[Caveat, ...]
                 f"{kv_heads} is {question.model.key}'s number of query heads; its cache has {own} KV heads"
                 f" (num_key_value_heads). Unless this is the multi-head what-if, the cache is priced"
                 f" {query_heads / own:g}x too large.",
+            )
+        )
+    if kv_heads is None and 1 < query_heads == own:
+        found.append(
+            Caveat(
+                "cache_is_multi_head",
+                f"{question.model.key} keeps keys and values of all of its {own} heads (multi-head attention): a token"
+                " takes as many times more than in a grouped-query model as that has query heads to one KV head, often"
+                " 4 to 8.",
             )
         )
     return tuple(found)
@@ -140,11 +158,15 @@ def assumed_of(question: Question, deployment: Deployment) -> tuple[Assumed, ...
     ):
         unused = name == "gpu_memory_utilization" and levers.kv_cache_memory_bytes is not None
         if default is not None and getattr(levers, name) == default.value and not unused:
-            stands_on.append(Assumed(name, str(default.value), f"default of the engine {engine.key}: {default.source}"))
+            reason = f"default of the engine {engine.key}: {default.source}"
+            if name == "gpu_memory_utilization" and engine.spec.reserve_rule is not None:
+                reason += f"; a share of {_SHARED[engine.spec.fraction_of]}"
+            stands_on.append(Assumed(name, str(default.value), reason))
+    stands_on += assumed_of_engine(question, deployment.tightest.budget)
     stands_on += _assumed_of_weights(question)
     stands_on += _assumed_of_groups(question, deployment)
     memory = question.gpu.spec.reported_memory
-    if memory is not None and memory.certainty == "assumed":
+    if engine.spec.memory == "reported" and memory is not None and memory.certainty == "assumed":
         stands_on.append(Assumed("reported_memory", str(memory.bytes.value), memory.bytes.source))
     if deployment.dtype.reason is not None:
         stands_on.append(Assumed("kv_cache_dtype", deployment.dtype.dtype, deployment.dtype.reason))

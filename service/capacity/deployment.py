@@ -25,6 +25,9 @@ _SPARSE_LATENT_BLOCK = 64
 _BLOCK_SPARSE_BLOCK = 128
 """Tokens of a block beside 16-bit index keys of one token each: the block that is picked (MiniMax-M3)."""
 
+_FP8_INDEX_KERNELS = 10
+"""The major compute capability whose kernels read index keys of heads in fp8."""
+
 
 class Rank(msgspec.Struct, frozen=True):
     """One pipeline stage: its budget, and its pool at the most likely KV budget."""
@@ -213,4 +216,24 @@ def _caches(question: Question) -> tuple[CacheKind, ...]:
             msgspec.structs.replace(cache, kv_heads=levers.kv_heads) if isinstance(cache, KeysAndValues) else cache
             for cache in caches
         )
+    if levers.indexer_kv_dtype == "fp8":
+        _check_index_keys(question, caches)
+        caches = tuple(
+            msgspec.structs.replace(cache, stored="fp8_unscaled") if isinstance(cache, IndexKeys) else cache
+            for cache in caches
+        )
     return (*caches, *draft_caches(question))
+
+
+def _check_index_keys(question: Question, caches: tuple[CacheKind, ...]) -> None:
+    """Refuse index keys in fp8 where there are none in 16 bits for every token, or no kernels for them."""
+    where = "/levers/indexer_kv_dtype"
+    if not any(
+        isinstance(cache, IndexKeys) and cache.stored == "bf16" and cache.tokens_per_key == 1 for cache in caches
+    ):
+        detail = f"{question.model.key} has no index keys of 16 bits for each token: leave it out"
+        raise UnsupportedCombination(Fault(where, detail))
+    capability = compute_capability(question.gpu.spec)
+    if question.engine.spec.block_rules is not None and (capability is None or capability[0] != _FP8_INDEX_KERNELS):
+        detail = "kernels for index keys in fp8 are there for compute capability 10 (B200, GB200, B300) only"
+        raise UnsupportedCombination(Fault(where, detail))

@@ -5,6 +5,7 @@ from service.capacity.deployment import Deployment
 from service.capacity.largest_of_all import largest_of_all
 from service.capacity.lengths import Held
 from service.capacity.question import Question
+from service.capacity.reserve_rung import shares_all
 from service.capacity.units import ceil_div, exact
 
 _DIGITS = 10**9
@@ -48,6 +49,10 @@ def _smallest_share(
     share, amount, base = max(
         (ceil_div((cache + one.taken) * _DIGITS, one.base), cache + one.taken, one.base) for one, cache in shared
     )
+    others = question.levers.other_process_bytes
+    free = base - others
+    if others and amount > free and shares_all(question):
+        return f"it would take {amount:,} B of the card, and other processes leave {free:,} B"
     if share > _DIGITS:
         return f"it would take {amount:,} B of the {base:,} B that the share is of"
     smallest = share / _DIGITS

@@ -32,6 +32,8 @@ class Levers(msgspec.Struct, frozen=True, kw_only=True):
     kv_cache_dtype: KvCacheDtype
     kv_cache_dtype_skip_layers: tuple[int | Literal["sliding_window"], ...]
     """Layers whose keys and values stay in the model's dtype, by number, or all windows."""
+    indexer_kv_dtype: Literal["auto", "fp8"]
+    """What 16-bit index keys are kept in; auto: as they come."""
     weight_dtype: Literal["auto"] | ElementDtype
     gpu_memory_utilization: float
     tensor_parallel: int

@@ -6,13 +6,14 @@ from math import ceil
 
 import msgspec
 
-from service.capacity.cache import CacheFamily, CacheKind
+from service.capacity.cache import GatedDeltaNet
+from service.capacity.defaults import default_batched_tokens
 from service.capacity.errors import Fault, NotPlannedYet
 from service.capacity.figures import Certainty, Figure
 from service.capacity.gpu import is_one_of
-from service.capacity.model import Model
 from service.capacity.placement import Stage
 from service.capacity.question import Levers, Question
+from service.capacity.reserve_kinds import cache_family, has_experts, has_tower, tower_of, weight_format
 from service.capacity.reserve_rules import HeldBack, Measured, Overhead, Profiled, TowerBurst
 from service.capacity.rungs import Operand, certainty_of, lever_operand
 from service.capacity.units import Estimate, exact, surely
@@ -49,10 +50,13 @@ def reserve_by_rule(question: Question, stage: Stage) -> Reserve:
     match rule:
         case Profiled():
             overhead = _eager(rule, question.levers, overhead_of(rule.overheads, question))
-            return _beside(overhead, _largest(_bursts(rule, question, stage)), "contexts, NCCL and CUDA graphs")
+            burst = _largest(_bursts(rule, question, stage))
+            graphs = rule.graph_bytes is not None and not question.levers.enforce_eager
+            what = "contexts, NCCL and CUDA graphs" if graphs else "contexts and NCCL"
+            return _as_tuned(rule, question, _beside(overhead, burst, what))
         case Measured():
             overhead = overhead_of(rule.overheads, question)
-            step = _step(question, rule.channel_bytes, question.levers.max_num_batched_tokens or 1)
+            step = _step(question, rule.channel_bytes, _step_tokens(question.levers.max_num_batched_tokens or 1))
             return _beside(overhead, step, "workspaces, contexts and NCCL")
         case HeldBack():
             return _before_the_model(overhead_of(rule.overheads, question))
@@ -82,35 +86,44 @@ def overhead_of(overheads: Iterable[Overhead], question: Question) -> Overhead:
         if (
             is_one_of(card, one.cards)
             and (not one.caches or cache_family(model.caches.value) in one.caches)
-            and (one.experts is None or one.experts == _has_experts(model))
-            and (not one.weights or _weight_format(model, question.levers) in one.weights)
+            and (one.experts is None or one.experts == has_experts(model))
+            and (not one.weights or weight_format(model, question.levers) in one.weights)
             and first <= ranks <= last
         ):
             return one
     raise unknown_reserve(question, f"isn't known at tensor_parallel {ranks} on {card.name}")
 
 
-def cache_family(caches: tuple[CacheKind, ...]) -> CacheFamily:
-    """The family that a model's kernels are of: the rarest among its caches'."""
-    families = {cache.family for cache in caches}
-    order: tuple[CacheFamily, ...] = ("compressed", "state", "latent", "attention")
-    return next(family for family in order if family in families)
-
-
 def _bursts(rule: Profiled, question: Question, stage: Stage) -> Iterator[Burst]:
     """What doesn't overlap: the largest step, the sampler's dry run on the last stage, a tower's input on the first."""
     levers = question.levers
-    tokens, samples = levers.max_num_batched_tokens or 1, True
-    if rule.whole_windows_up_to:
-        whole = levers.max_model_len <= rule.whole_windows_up_to
-        tokens, samples = (max(tokens, levers.max_model_len), True) if whole else (rule.chunk, False)
-    yield _step(question, rule.channel_bytes, tokens)
-    if samples and stage.last:
+    yield _step(question, rule.channel_bytes, _profiled_tokens(rule, question))
+    chunked = 0 < rule.whole_windows_up_to < levers.max_model_len
+    if stage.last and not chunked:
         yield _sampler(rule, question)
-    if stage.first and not levers.language_model_only and _has_tower(question.model.spec):
-        yield from (
-            _tower(one) for one in rule.towers if question.model.spec.architecture.startswith(one.architectures)
-        )
+    tower = tower_of(rule, question.model.spec)
+    if stage.first and not levers.language_model_only and has_tower(question.model.spec) and tower is not None:
+        yield _tower(tower)
+
+
+def _profiled_tokens(rule: Profiled, question: Question) -> Operand:
+    """Tokens of the step that a release profiles, and who says so."""
+    levers, whole = question.levers, rule.whole_windows_up_to
+    tokens, window = levers.max_num_batched_tokens or 1, levers.max_model_len
+    if not whole or tokens >= window:
+        return _step_tokens(tokens)
+    if window <= whole:
+        said = f"the max_model_len lever: {question.engine.key} profiles whole windows of up to {whole:,} tokens"
+        return Operand("step_tokens", window, "tokens", f"{said}, unless max_num_batched_tokens is more", "exact")
+    default = default_batched_tokens(question.engine.spec, question.gpu.spec)
+    if default is None or tokens != default.value:
+        return _step_tokens(tokens)
+    said = f"{question.engine.key} fills windows of more than {whole:,} tokens in chunks"
+    return Operand("step_tokens", rule.chunk, "tokens", f"{said}; max_num_batched_tokens says how large", "assumed")
+
+
+def _step_tokens(tokens: int) -> Operand:
+    return Operand("step_tokens", tokens, "tokens", "the max_num_batched_tokens lever", "exact")
 
 
 def _largest(bursts: Iterable[Burst]) -> Burst:
@@ -149,6 +162,19 @@ def _eager(rule: Profiled, levers: Levers, overhead: Overhead) -> Overhead:
     )
 
 
+def _as_tuned(rule: Profiled, question: Question, kept: Reserve) -> Reserve:
+    """Less sure where kernels are tuned while memory is profiled: identical start-ups then differ."""
+    spread, caches = rule.delta_net_spread, question.model.spec.caches.value
+    if spread is None or not any(isinstance(cache, GatedDeltaNet) for cache in caches):
+        return kept
+    high = kept.bytes.best + spread.value
+    return msgspec.structs.replace(
+        kept,
+        bytes=msgspec.structs.replace(kept.bytes, high=max(high, kept.bytes.high)),
+        formula=f"{kept.formula}; up to {spread.value:,} B more: {spread.source}",
+    )
+
+
 def _sampler(rule: Profiled, question: Question) -> Burst:
     """Logits and what sorting or sampling them takes, for as many sequences as may run at once."""
     model, sequences, usual = question.model, question.levers.max_num_seqs or 1, rule.sampler_bytes
@@ -171,7 +197,7 @@ def _sampler(rule: Profiled, question: Question) -> Burst:
     )
 
 
-def _step(question: Question, width: Figure[float] | Figure[int], tokens: int) -> Burst:
+def _step(question: Question, width: Figure[float] | Figure[int], tokens: Operand) -> Burst:
     """One step through the widest layer: the hidden state whole, the feed-forward of one rank."""
     model, ranks = question.model.spec, question.levers.tensor_parallel
     hidden, inner = model.hidden_size, model.feed_forward_width
@@ -181,16 +207,16 @@ def _step(question: Question, width: Figure[float] | Figure[int], tokens: int) -
         usual = f"{_USUAL_WIDENING} times the hidden size: the width of {question.model.key} isn't known"
         inner = Figure(_USUAL_WIDENING * hidden.value, usual, "low")
     channels = hidden.value + Fraction(inner.value, ranks)
-    amount = ceil(exact(width.value) * tokens * channels)
+    amount = ceil(exact(width.value) * exact(tokens.value) * channels)
     over = f" / {ranks} ranks" if ranks > 1 else ""
     return Burst(
         "a step",
         surely(amount),
-        f"{width.value:g} B x {tokens:,} tokens of a step x ({hidden.value:,} + {inner.value:,}{over}) channels"
+        f"{width.value:g} B x {tokens.value:,} tokens of a step x ({hidden.value:,} + {inner.value:,}{over}) channels"
         f" = {amount:,} B",
         (
             Operand("channel_bytes", width.value, "B", width.source, "assumed"),
-            Operand("step_tokens", tokens, "tokens", "the max_num_batched_tokens lever", "exact"),
+            tokens,
             Operand("hidden_size", hidden.value, "channels", hidden.source, certainty_of(hidden.confidence)),
             Operand("feed_forward_width", inner.value, "channels", inner.source, certainty_of(inner.confidence)),
         ),
@@ -224,19 +250,3 @@ def _overhead_operand(overhead: Overhead) -> Operand:
     measured = f"; measured on {overhead.logs} start-ups" if overhead.logs else ""
     certainty: Certainty = "measured" if overhead.logs else "assumed"
     return Operand("overhead_bytes", overhead.best, "B", f"{overhead.source}{measured}", certainty)
-
-
-def _has_experts(model: Model) -> bool:
-    return model.weights is not None and any(part.experts for part in model.weights.value)
-
-
-def _has_tower(model: Model) -> bool:
-    return model.weights is not None and any(part.needed == "multimodal" for part in model.weights.value)
-
-
-def _weight_format(model: Model, levers: Levers) -> str | None:
-    """The format that most of the weights are in once loaded; null where nobody knows them."""
-    if model.weights is None or not model.weights.value:
-        return None
-    largest = max(model.weights.value, key=lambda part: part.parameters)
-    return largest.loaded_as(levers.weight_dtype)

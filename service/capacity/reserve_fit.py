@@ -11,6 +11,7 @@ from service.capacity.placement import stages
 from service.capacity.question import Question
 from service.capacity.reserve import overhead_of, reserve_by_rule
 from service.capacity.reserve_rules import Overhead, ReserveRule
+from service.capacity.reserve_rung import shares_all
 from service.capacity.units import GIB, exact
 
 _MARGIN = GIB // 2
@@ -29,7 +30,7 @@ def kept_back(started: Started) -> int:
     """What the rank must have kept back, by what it said: all that neither weights nor cache took."""
     question = started.question
     memory, fraction = memory_of(question).bytes.best, exact(question.levers.gpu_memory_utilization)
-    others = question.levers.other_process_bytes
+    others = 0 if shares_all(question) else question.levers.other_process_bytes
     match question.engine.spec.fraction_of:
         case "total":
             return floor(memory * fraction) - started.weights - started.kv - others

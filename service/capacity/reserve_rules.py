@@ -75,6 +75,8 @@ class Profiled(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Towers that are known to take more than a step of text; of others nothing is counted."""
     graph_bytes: Figure[int] | None
     """What of the overheads `enforce_eager` gives back: CUDA graphs; null: they are captured outside of the budget."""
+    delta_net_spread: Figure[int] | None
+    """How much more a start-up may keep back where gated delta nets are tuned while memory is profiled."""
     overheads: tuple[Overhead, ...]
 
 

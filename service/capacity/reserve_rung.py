@@ -6,6 +6,7 @@ from service.capacity.errors import NotPlannedYet
 from service.capacity.placement import Stage
 from service.capacity.question import Question
 from service.capacity.reserve import Reserve, reserve_by_rule
+from service.capacity.reserve_rules import Profiled
 from service.capacity.rungs import Operand, Rung, byte_rung, default_operand, lever_operand
 from service.capacity.units import Estimate, surely
 
@@ -13,19 +14,32 @@ _WHAT = "for activations, CUDA graphs, NCCL and contexts"
 
 
 def reserve_of(question: Question, stage: Stage) -> Reserve:
-    """What a rank keeps back, other processes included.
+    """What a rank keeps back, other processes included where they are in the way of its share.
 
     Raises `NotPlannedYet` where nobody knows it and no size of the cache is given.
     """
-    levers = question.levers
     own = _own(question, stage)
-    others = levers.other_process_bytes
+    others = question.levers.other_process_bytes
+    if others and shares_all(question):
+        return msgspec.structs.replace(
+            own,
+            formula=f"{own.formula}; the {others:,} B of other processes lie in what the fraction leaves",
+            operands=(*own.operands, lever_operand("other_process_bytes", others, "B")),
+        )
     return msgspec.structs.replace(
         own,
         bytes=Estimate(own.bytes.low + others, own.bytes.best + others, own.bytes.high + others),
         formula=f"{own.formula} + {others:,} B of other processes" if others else own.formula,
         operands=(*own.operands, lever_operand("other_process_bytes", others, "B")),
     )
+
+
+def shares_all(question: Question) -> bool:
+    """Whether a rank gets its share of the card whatever others hold, so long as that much of it is free.
+
+    An engine that measures what it takes itself doesn't count what was gone before.
+    """
+    return isinstance(question.engine.spec.reserve_rule, Profiled) and question.levers.kv_cache_memory_bytes is None
 
 
 def reserve_rung(reserve: Reserve) -> Rung:

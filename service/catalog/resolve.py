@@ -49,6 +49,7 @@ def resolve(asked: AskedQuestion, catalog: Catalog) -> Question:
         max_model_len=_or(levers.max_model_len, model.spec.max_position_embeddings.value),
         kv_cache_dtype=_or(levers.kv_cache_dtype, "auto"),
         kv_cache_dtype_skip_layers=_skipped(levers.kv_cache_dtype_skip_layers or ()),
+        indexer_kv_dtype=_or(levers.indexer_kv_dtype, "auto"),
         weight_dtype=_or(levers.weight_dtype, "auto"),
         gpu_memory_utilization=_or(levers.gpu_memory_utilization, 1.0),
         tensor_parallel=_or(levers.tensor_parallel, 1),

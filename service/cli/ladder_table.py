@@ -45,7 +45,7 @@ def _print(answer: Answer, console: Console) -> None:
     console.print(Text(answer.summary, style="bold"))
     console.print()
     console.print(_ladder(answer))
-    for line in (*_groups(answer), *_nearest(answer)):
+    for line in (*_interval(answer), *_groups(answer), *_nearest(answer)):
         console.print(line)
     if answer.workload is not None:
         held = answer.workload
@@ -68,6 +68,25 @@ def _print(answer: Answer, console: Console) -> None:
             bullet = Table.grid(Column(), Column(overflow="fold"), padding=(0, 1))
             bullet.add_row("  -", line)
             console.print(bullet)
+
+
+def _interval(answer: Answer) -> list[str]:
+    """Lines on between what the answer lies; none where nothing about the memory is in doubt."""
+    between = answer.interval
+    if between is None:
+        return []
+    budget, tokens, users = between.budget_bytes, between.tokens, between.users_worst_case
+    rows = (
+        ("", "at worst", "most likely", "at best"),
+        ("kv budget", *(shown_gib(end) for end in (budget.low, budget.best, budget.high))),
+        ("tokens of full windows", *(f"{end:,}" for end in (tokens.low, tokens.best, tokens.high))),
+        ("users worst case", *(f"{end:,}" for end in (users.low, users.best, users.high))),
+    )
+    verdict = answer.verdict.replace("_", " ")
+    return [
+        f"\nInterval (verdict: {verdict})",
+        *(f"  {name:24}{low:>12}{best:>14}{high:>12}" for name, low, best, high in rows),
+    ]
 
 
 def _groups(answer: Answer) -> list[str]:

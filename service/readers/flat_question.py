@@ -26,7 +26,7 @@ NAMES = (
 )
 """Every name that such a question can have."""
 
-_TEXTS = frozenset({"model", "gpu", "engine", "basis", "kv_cache_dtype", "weight_dtype"})
+_TEXTS = frozenset({"model", "gpu", "engine", "basis", "kv_cache_dtype", "indexer_kv_dtype", "weight_dtype"})
 
 _SWITCHES = frozenset(
     field.name for field in msgspec.structs.fields(AskedLevers) if bool in get_args(get_args(field.type)[0])

@@ -97,13 +97,20 @@ class AskedLevers(_Wire, frozen=True):
         Annotated[tuple[Layer | Literal["sliding_window"], ...], Meta(max_length=4096)] | None,
         _about("Layers whose keys and values stay in the model's dtype: numbers from 0 on, or `sliding_window`."),
     ] = None
+    indexer_kv_dtype: Annotated[
+        Literal["auto", "fp8"] | None,
+        _about("The number format of 16-bit index keys. Left out: auto, 16 bits; fp8 halves them, without scales."),
+    ] = None
     weight_dtype: Annotated[
         Literal["auto"] | ElementDtype | None,
         _about("What-if: the number format of the weights. auto: as in the checkpoint."),
     ] = None
     gpu_memory_utilization: Annotated[
         Annotated[float, Meta(gt=0, le=1)] | None,
-        _about("The share of the reported memory that the engine may use. Left out: the engine's default."),
+        _about(
+            "The share that the engine may use of the card's memory; of what is free (SGLang) or left (TensorRT-LLM)."
+            " Left out: the engine's default."
+        ),
     ] = None
     tensor_parallel: Annotated[
         Ranks | None, _about("GPUs that share one model: each holds a part of the weights and of the KV heads.")
@@ -161,7 +168,10 @@ class AskedLevers(_Wire, frozen=True):
         Amount | None,
         _about("Bytes of one GPU for activations, CUDA graphs, NCCL and contexts. Left out: the engine's default."),
     ] = None
-    other_process_bytes: Annotated[Amount | None, _about("Bytes of one GPU that other processes hold.")] = None
+    other_process_bytes: Annotated[
+        Amount | None,
+        _about("Bytes of one GPU that other processes hold. vLLM's share is its own, where so much is free."),
+    ] = None
     kv_heads: Annotated[
         Annotated[int, Meta(ge=1, le=65536)] | None,
         _about(

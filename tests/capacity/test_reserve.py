@@ -61,7 +61,7 @@ def test_the_reserve_is_the_larger_of_the_sampler_and_one_step(
 ) -> None:
     found = answer(LLAMA, "h100-sxm-80gb", engine, max_num_seqs=sequences)
     assert burst(found) == expected
-    assert found.ladder[3].formula.endswith("of contexts, NCCL and CUDA graphs")
+    assert found.ladder[3].formula.endswith("of contexts and NCCL")
 
 
 def test_before_chunked_prefill_the_whole_window_is_profiled() -> None:
@@ -98,6 +98,8 @@ def test_a_towers_largest_image_is_profiled_where_it_takes_more() -> None:
 
 def test_without_cuda_graphs_a_release_that_counts_them_keeps_less() -> None:
     counted, eager = (answer(LLAMA, "l4", "vllm@0.22", enforce_eager=eager) for eager in (False, True))
+    assert counted.ladder[3].formula.endswith("of contexts, NCCL and CUDA graphs")
+    assert eager.ladder[3].formula.endswith("of contexts and NCCL")
     assert counted.ladder[3].value - eager.ladder[3].value == pytest.approx(0.6 * GIB, abs=1)
     outside, same = (answer(LLAMA, "l4", "vllm@0.19", enforce_eager=eager) for eager in (False, True))
     assert outside.ladder[3].value == same.ladder[3].value
@@ -250,3 +252,90 @@ def test_the_inverse_follows_a_reserve_that_depends_on_the_window() -> None:
     assert window < 32_768
     assert answer(LLAMA, "rtx-3090", "vllm@0.6", **less | {"max_model_len": window}).fits
     assert not answer(LLAMA, "rtx-3090", "vllm@0.6", **less | {"max_model_len": window + 1}).fits
+
+
+@pytest.mark.parametrize(
+    ("engine", "expected"),
+    [
+        (
+            "vllm@0.16",
+            {
+                "gpu_memory_utilization": ("0.9", "a share of all memory that a process sees of the card"),
+                "max_num_seqs": ("1024", "by device memory: 1,024 from 70 GiB on"),
+                "max_num_batched_tokens": ("8192", "server default by device memory"),
+                "block_size": ("16", "default block size"),
+                "visible_memory": ("85018877624", "what CUDA or ROCm shows a process, not what the driver reports"),
+                "reserve_bytes": (None, "by the rule of vllm@0.16, from "),
+                "cuda_graphs": ("outside of the budget", "after the cache is sized"),
+                "kv_cache_dtype": ("bf16", "auto: the model's dtype is bfloat16"),
+            },
+        ),
+        (
+            "vllm@0.33",
+            {
+                "gpu_memory_utilization": ("0.92", "a share of all memory that a process sees of the card"),
+                "max_num_seqs": ("1024", "by device memory: 1,024 from 70 GiB on"),
+                "max_num_batched_tokens": ("8192", "16,384 from 160 GiB on"),
+                "block_size": ("16", "default block size"),
+                "visible_memory": ("85018877624", "what CUDA or ROCm shows a process"),
+                "reserve_bytes": (None, "measured on 2 start-ups"),
+                "cuda_graphs": ("644245094 of the reserve", "inside the budget from 0.20 on"),
+                "kv_cache_dtype": ("bf16", "auto: the model's dtype is bfloat16"),
+            },
+        ),
+        (
+            "sglang@0.5",
+            {
+                "gpu_memory_utilization": ("0.835", "a share of what is free before the model is loaded"),
+                "max_num_batched_tokens": ("8192", "chunked_prefill_size by device memory"),
+                "block_size": ("1", "pages of one token"),
+                "visible_memory": ("85018877624", "what CUDA or ROCm shows a process"),
+                "reserve_bytes": (None, "what is gone before the model is loaded"),
+                "cuda_graphs": ("outside of the budget", "gives nothing of it back"),
+                "kv_cache_dtype": ("bf16", "auto: the model's dtype is bfloat16"),
+            },
+        ),
+        (
+            "tensorrt-llm@1.0",
+            {
+                "gpu_memory_utilization": (
+                    "0.9",
+                    "what is left once the model is loaded and has run its largest batch",
+                ),
+                "max_num_seqs": ("2048", "max_batch_size of 2,048"),
+                "max_num_batched_tokens": ("8192", "max_num_tokens of 8,192"),
+                "block_size": ("32", "tokens_per_block of 32"),
+                "visible_memory": ("85018877624", "what CUDA or ROCm shows a process"),
+                "reserve_bytes": (None, "public measurements of users held at once"),
+                "kv_cache_dtype": ("bf16", "auto: the model's dtype is bfloat16"),
+            },
+        ),
+    ],
+)
+def test_every_default_of_an_engine_is_listed_with_its_reason(
+    engine: str, expected: dict[str, tuple[str | None, str]]
+) -> None:
+    planned = answer(LLAMA, "h100-sxm-80gb", engine)
+    reserve = str(planned.ladder[3].value)  # fitted, so that it is whatever the ladder says
+    found = {one.name: one for one in planned.assumed}
+    assert found.keys() == expected.keys()
+    for name, (value, reason) in expected.items():
+        assert found[name].value == (value or reserve)
+        assert reason in found[name].reason
+
+
+@pytest.mark.parametrize("engine", ["vllm@0.16", "vllm@0.33", "sglang@0.5", "tensorrt-llm@1.0"])
+def test_what_is_asked_for_is_not_assumed(engine: str) -> None:
+    asked = answer(
+        LLAMA,
+        "h100-sxm-80gb",
+        engine,
+        gpu_memory_utilization=0.77,
+        max_num_seqs=99,
+        max_num_batched_tokens=999,
+        block_size=64,
+        reserve_bytes=GIB,
+        kv_cache_dtype="fp8",
+        enforce_eager=True,
+    )
+    assert {one.name for one in asked.assumed} == {"visible_memory"}

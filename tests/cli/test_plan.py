@@ -120,9 +120,34 @@ def test_json_is_exactly_what_the_service_returns(client: httpx.Client, service_
     assert headcount(*arguments, "--server", service_url).stdout == expected
 
 
+def test_an_interval_is_printed_with_its_ends_and_the_verdict() -> None:
+    arguments = ("plan", *LLAMA, "--max-model-len", "8192", "--engine", "vllm@0.16")
+    answer = json.loads(headcount(*arguments, "--json").stdout)
+    _, _, block = headcount(*arguments).stdout.partition("\nInterval (verdict: fits)\n")
+    ends, budget, tokens, users = (line.split() for line in block.splitlines()[:4])
+    assert ends == ["at", "worst", "most", "likely", "at", "best"]
+    interval = answer["interval"]
+    for row, key, unit in ((tokens, "tokens", 1), (users, "users_worst_case", 1), (budget[:-1], "budget_bytes", 2**30)):
+        numbers = [float(word.replace(",", "")) for word in row if word[0].isdigit()]
+        low, best, high = (interval[key][end] / unit for end in ("low", "best", "high"))
+        assert numbers == pytest.approx([low, best, high], abs=0.005)
+        assert low < best < high
+    # A flat reserve has none.
+    assert "Interval" not in headcount("plan", *LLAMA, "--max-model-len", "8192").stdout
+
+
 def test_levers_are_set_by_name() -> None:
     result = headcount("plan", *LLAMA, "--json", "--max-model-len", "8192", "--set", "kv-heads=32")
     assert json.loads(result.stdout)["users"]["worst_case"] == 13
+
+
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_every_switch_is_set_by_a_word(value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    switches = ("expert_parallel", "enable_prefix_caching", "enforce_eager", "language_model_only")
+    for switch in switches:
+        experts = ("Qwen/Qwen3-30B-A3B", "h200-sxm-141gb", "--json", "--engine", "vllm@0.22")
+        assert main(("plan", *experts, "--set", f"{switch}={value}")) == 0
+        assert capsys.readouterr().err == ""
 
 
 def test_a_workload_is_read_from_a_file(tmp_path: Path) -> None:

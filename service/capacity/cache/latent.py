@@ -92,7 +92,7 @@ class IndexKeys(Kept, frozen=True, kw_only=True, tag_field="kind", tag="index_ke
 
     key_dim: int
     stored: str
-    """`fp8` with one fp32 scale per 128 numbers, or `bf16`: its own format, whatever the cache's."""
+    """`fp8` with one fp32 scale per 128 numbers, `fp8_unscaled`, or `bf16`: its own format, whatever the cache's."""
     tokens_per_key: int = 1
 
     @property
@@ -101,7 +101,7 @@ class IndexKeys(Kept, frozen=True, kw_only=True, tag_field="kind", tag="index_ke
         return "latent"
 
     def context_shards(self, ranks: int) -> int:
-        """As the latents they belong to; those beside heads (16-bit keys) aren't spread."""
+        """As the latents they belong to; those beside heads (16-bit or unscaled keys) aren't spread."""
         return ranks if self.stored == "fp8" else 1
 
     def footprints(self, storage: Storage) -> tuple[Footprint, ...]:
@@ -109,6 +109,8 @@ class IndexKeys(Kept, frozen=True, kw_only=True, tag_field="kind", tag="index_ke
         if self.stored == "fp8":
             size = self.key_dim + ceil_div(self.key_dim, 128) * 4
             formula = f"({self.key_dim} B fp8 + {size - self.key_dim} B scale)"
+        elif self.stored == "fp8_unscaled":
+            size, formula = self.key_dim, f"{self.key_dim} B fp8"
         else:
             size, formula = self.key_dim * 2, f"{self.key_dim} x 2 B"
         pooled = f" / {self.tokens_per_key} tokens" if self.tokens_per_key > 1 else ""
