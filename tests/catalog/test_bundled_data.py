@@ -386,6 +386,25 @@ def test_an_fp8_checkpoint_keeps_embeddings_head_and_scales_wider() -> None:
     assert weight_bytes(weights("Qwen/Qwen3-235B-A22B-FP8")) == 233_798_893_568 + 2 * 1_294_740_992 + 4 * 14_269_952
 
 
+@pytest.mark.parametrize(
+    ("key", "layers", "experts"),
+    [
+        ("deepseek-ai/DeepSeek-V4-Flash", 1, 256 * 3 * 4096 * 2048),
+        ("deepseek-ai/DeepSeek-V4-Flash-0731", 3, 256 * 3 * 4096 * 2048),
+        ("deepseek-ai/DeepSeek-V4-Pro", 1, 384 * 3 * 7168 * 3072),
+        ("deepseek-ai/DeepSeek-V4-Pro-0813", 3, 384 * 3 * 7168 * 3072),
+    ],
+)
+def test_draft_layers_of_deepseek_v4_have_experts_in_4_bits_too(key: str, layers: int, experts: int) -> None:
+    parts = {part.name: part for part in weights(key)}
+    drafting = parts["experts of draft layers"]
+    assert (drafting.parameters, drafting.dtype, drafting.needed) == (layers * experts, "mxfp4", "drafting")
+    assert drafting.experts == parts["experts"].experts
+    # What is left of the published total is attention and projections of the draft.
+    (rest,) = [part for part in weights(key) if part.needed == "drafting" and part is not drafting]
+    assert 0 < rest.parameters < experts / 10
+
+
 def test_llama_405b_in_fp8_keeps_its_attention_in_16_bit() -> None:
     assert weight_bytes(weights("meta-llama/Llama-3.1-405B-Instruct-FP8")) == 487_229_259_776
 
