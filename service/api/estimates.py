@@ -1,4 +1,4 @@
-"""`/v1/estimates`: the same question, recorded nowhere, answered without PostgreSQL."""
+"""`/v1/estimates`: the same question, recorded nowhere; PostgreSQL is needed only where it asks what was observed."""
 
 import msgspec
 from litestar import MediaType, Response
@@ -58,11 +58,14 @@ _PARAMETERS = (
         id="estimate",
         tag="plans",
         summary="Ask off the record",
-        description="The same question and answer as a plan, recorded nowhere; `plan` and `plan_url` are null.",
+        description=(
+            "The same question and answer as a plan, recorded nowhere; `plan` and `plan_url` are null. PostgreSQL is"
+            " needed only where `reserve` asks for what was observed."
+        ),
         body=AskedQuestion,
         answer=Answer,
         headers=(REVISION_HEADER,),
-        problems=QUESTION_PROBLEMS,
+        problems=(*QUESTION_PROBLEMS, types.UNAVAILABLE),
     ),
 )
 async def post_estimate(request: AnyRequest, headcount: Headcount) -> Response[bytes]:

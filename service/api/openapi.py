@@ -23,6 +23,7 @@ from service.readers.question import AskedQuestion
 
 _TAGS = {
     "plans": "Questions and answers: how many users fit on this GPU, and why.",
+    "observations": "What engines printed when they started, beside what was predicted.",
     "catalog": "What is known of GPUs and models, each figure with its source.",
     "operations": "For probes and operators.",
     "documents": "This description, and a page per problem type.",
@@ -173,6 +174,8 @@ def _responses(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
             name: {"description": meaning, "schema": {"type": "string"}} for name, meaning in operation.headers
         }
     responses: dict[str, Any] = {"200": ok}
+    if operation.created:
+        responses = {"200": ok | {"description": "It was there already."}, "201": ok}
     if "ETag" in dict(operation.headers):
         responses["304"] = {"description": "The caller has it already."}
     by_status: dict[int, list[ProblemType]] = {}

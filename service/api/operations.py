@@ -6,11 +6,12 @@ from typing import Any, Literal
 import msgspec
 from litestar import HttpMethod, route
 from litestar.handlers import HTTPRouteHandler
+from litestar.types import Empty, EmptyType
 
 from service.api import problem_types as types
 from service.api.problem_types import ProblemType
 
-Tag = Literal["plans", "catalog", "operations", "documents"]
+Tag = Literal["plans", "observations", "catalog", "operations", "documents"]
 
 
 REVISION_HEADER = ("Headcount-Catalog-Revision", "The catalog revision that names were resolved with.")
@@ -41,6 +42,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     body: Any = None
     answer: Any = None
     """The type of a JSON answer; None for one of another media type."""
+    created: bool = False
+    """Whether it answers 201 where something is new, and 200 where it was there."""
     media_type: str = "application/json"
     headers: tuple[tuple[str, str], ...] = ()
     """Headers of the answer, each with its meaning."""
@@ -52,6 +55,14 @@ def get(path: str, operation: Operation) -> Callable[[Callable[..., Any]], HTTPR
     return route(path, http_method=[HttpMethod.GET, HttpMethod.HEAD], opt={"operation": operation}, status_code=200)
 
 
-def post(path: str, operation: Operation) -> Callable[[Callable[..., Any]], HTTPRouteHandler]:
-    """A route that takes a body and answers 200."""
-    return route(path, http_method=HttpMethod.POST, opt={"operation": operation}, status_code=200)
+def post(
+    path: str, operation: Operation, *, most_bytes: int | EmptyType = Empty
+) -> Callable[[Callable[..., Any]], HTTPRouteHandler]:
+    """A route that takes a body and answers 200; of more bytes than a question, where it says so."""
+    return route(
+        path,
+        http_method=HttpMethod.POST,
+        opt={"operation": operation},
+        status_code=200,
+        request_max_body_size=most_bytes,
+    )

@@ -1,6 +1,5 @@
 """`/v1/plans`: asking on the record, and reading the record."""
 
-import base64
 from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Generic, TypeVar
@@ -9,24 +8,22 @@ import msgspec
 from litestar import MediaType, Response
 from msgspec import Meta
 
+from service.api import paging
 from service.api import problem_types as types
-from service.api.bodies import body_of, query_of, whole_number
+from service.api.bodies import body_of, query_of
 from service.api.envelope import AnyRequest, request_id_of
 from service.api.headcount import Headcount
 from service.api.operations import QUESTION_PROBLEMS, REVISION_HEADER, Operation, Parameter, get, post
 from service.api.trace import trace_id_of
 from service.capacity.answer import Answer
 from service.catalog.row import Row
-from service.errors import InvalidParameters, NotStored
+from service.errors import NotStored
 from service.readers.question import AskedQuestion
 from service.store import plans as stored_plans
 from service.store.identifiers import uuid7
-from service.store.plans import Asked, ListedPlan, Position
+from service.store.plans import Asked
 
 Item = TypeVar("Item")
-
-PAGE = 50
-LONGEST_PAGE = 1000
 
 _PLAN_ID = Annotated[str, Meta(pattern="^pln_[0-9a-f]{64}$")]
 
@@ -113,60 +110,19 @@ async def read_plan(request: AnyRequest, headcount: Headcount, plan: str) -> Res
         tag="plans",
         summary="List plans",
         description="Plans as rows, newest first, a page at a time.",
-        parameters=(
-            Parameter(
-                name="limit",
-                within="query",
-                schema=Annotated[int, Meta(ge=1, le=LONGEST_PAGE)],
-                description=f"Plans of one page; {PAGE} when left out.",
-            ),
-            Parameter(
-                name="cursor",
-                within="query",
-                schema=Annotated[str, Meta(min_length=1, max_length=200)],
-                description="`next_cursor` of the page before.",
-            ),
-        ),
+        parameters=paging.parameters_of("Plans"),
         answer=PlanList[Row],
         problems=(types.INVALID_PARAMETERS, types.UNAVAILABLE),
     ),
 )
 async def list_plans(request: AnyRequest, headcount: Headcount) -> PlanList[msgspec.Raw]:
     """List plans, newest first."""
-    query = query_of(request, ("limit", "cursor"))
-    limit = _limit(query.get("limit"))
-    after = None if "cursor" not in query else _position(query["cursor"])
-    # One more than asked for tells whether there is a next page.
+    query = query_of(request, paging.NAMES)
+    limit, after = paging.limit_of(query), paging.position_of(query)
     found = await headcount.database.transaction(partial(stored_plans.page, limit=limit + 1, after=after))
-    rows = [msgspec.Raw(plan.row) for plan in found[:limit]]
-    return PlanList(rows, _cursor(found[limit - 1]) if len(found) > limit else None)
+    return PlanList(*paging.page_of(found, limit))
 
 
 def _etags(request: AnyRequest) -> list[str]:
     written = request.headers.get("if-none-match", "")
     return [tag.strip().removeprefix("W/") for tag in written.split(",")]
-
-
-def _limit(written: str | None) -> int:
-    if written is None:
-        return PAGE
-    limit = whole_number(written, LONGEST_PAGE)
-    if limit is None:
-        raise InvalidParameters(("limit", f"must be a whole number from 1 to {LONGEST_PAGE}"))
-    return limit
-
-
-def _cursor(last: ListedPlan) -> str:
-    return base64.urlsafe_b64encode(f"{last.created_at.isoformat()} {last.id}".encode()).decode()
-
-
-def _position(cursor: str) -> Position:
-    not_ours = InvalidParameters(("cursor", "is not a next_cursor of this list"))
-    try:
-        at, _, plan = base64.b64decode(cursor.encode("ascii"), altchars=b"-_", validate=True).decode().partition(" ")
-        created_at = datetime.fromisoformat(at)
-    except ValueError as error:
-        raise not_ours from error
-    if created_at.tzinfo is None or "\0" in plan:
-        raise not_ours
-    return Position(created_at, plan)

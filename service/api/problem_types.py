@@ -67,7 +67,7 @@ NOT_FOUND = ProblemType(
     "not-found",
     404,
     "There is nothing here",
-    "No route, plan, catalog entry or version has this address.",
+    "No route, plan, observation, catalog entry or version has this address.",
     "Check the address; lists name what there is.",
 )
 METHOD_NOT_ALLOWED = ProblemType(
@@ -81,8 +81,9 @@ PAYLOAD_TOO_LARGE = ProblemType(
     "payload-too-large",
     413,
     "The body is too large",
-    "A question may have at most 1 MiB (1,048,576 bytes).",
-    "Reduce rows to a joint histogram: it is smaller, and close to them with three bins per octave or more.",
+    "A question may have at most 1 MiB (1,048,576 bytes), an observation 5 MiB, of which a log 4 Mi characters.",
+    "Reduce rows to a joint histogram: it is smaller, and close to them with three bins per octave or more. Cut a log"
+    " after the lines of the start-up.",
 )
 UNSUPPORTED_MEDIA_TYPE = ProblemType(
     "unsupported-media-type",
@@ -146,7 +147,8 @@ UNAVAILABLE = ProblemType(
     "unavailable",
     503,
     "PostgreSQL is not available",
-    "What records or reads records needs PostgreSQL, and it didn't answer in time. Estimates still work.",
+    "What records or reads records needs PostgreSQL, and it didn't answer in time. Estimates still work, but for those"
+    " that ask for the observed reserve.",
     "Try again after the time in Retry-After. A question asked again is the same plan, at most with one more decision.",
 )
 

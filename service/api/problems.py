@@ -5,9 +5,11 @@ from collections.abc import Mapping
 
 from litestar import Response
 from litestar.exceptions import HTTPException
+from litestar.handlers import HTTPRouteHandler
 from litestar.types import ExceptionHandlersMap
 
 from service.api import problem_types as types
+from service.api.bodies import LIMIT
 from service.api.envelope import AnyRequest, instance_of
 from service.api.problem_types import Problem, ProblemError, ProblemType
 from service.errors import (
@@ -89,9 +91,16 @@ def _litestars(request: AnyRequest, error: HTTPException) -> Response[Problem]:
     details: dict[ProblemType, str] = {
         types.NOT_FOUND: f"there is no {request.url.path[:200]}; /docs describes what there is",
         types.METHOD_NOT_ALLOWED: f"{request.method} is not allowed for {request.url.path}",
-        types.PAYLOAD_TOO_LARGE: "the body is larger than 1 MiB (1,048,576 bytes), the most that a question may have",
+        types.PAYLOAD_TOO_LARGE: f"the body is larger than {_most(request)}, the most that it may have here",
     }
     return _response(request, kind, details.get(kind, error.detail), headers=error.headers or {})
+
+
+def _most(request: AnyRequest) -> str:
+    handler = request.scope.get("route_handler")
+    limit = handler.resolve_request_max_body_size() if isinstance(handler, HTTPRouteHandler) else None
+    most = LIMIT if limit is None else limit
+    return f"{most >> 20} MiB ({most:,} bytes)"
 
 
 def _anything(request: AnyRequest, error: Exception) -> Response[Problem]:

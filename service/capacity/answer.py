@@ -142,6 +142,13 @@ class Input(msgspec.Struct, frozen=True):
     digest: str
 
 
+class InputReserve(msgspec.Struct, frozen=True):
+    """The observation that the reserve was taken from, the newest of so many start-ups."""
+
+    observation: str
+    start_ups: int
+
+
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that the answer depends on beside the question's own values."""
 
@@ -152,6 +159,8 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     """Null without another checkpoint that drafts."""
     workload: None
     """Workloads are given inline."""
+    observed_reserve: InputReserve | None
+    """Null unless the question asks for the observed reserve."""
     planner: int
 
 

@@ -15,7 +15,7 @@ def canonical_question(question: Question) -> bytes:
     given inline as the spec that was read from it; floats in their shortest decimal. Equal questions give equal
     bytes, however they were written.
     """
-    document = {
+    document: dict[str, object] = {
         "model": _name(question.model),
         "gpu": _name(question.gpu),
         "engine": _name(question.engine),
@@ -26,6 +26,8 @@ def canonical_question(question: Question) -> bytes:
         "targets": question.targets,
         "planner": PLANNER,
     }
+    if question.observed_reserve is not None:
+        document["observed_reserve"] = question.observed_reserve
     return msgspec.json.encode(document, order="sorted")
 
 

@@ -1,7 +1,17 @@
 """The one entrance: a question in, an answer out. No clock, randomness, I/O or logging."""
 
 from service.capacity import caveats, ladder
-from service.capacity.answer import Answer, Binding, Input, Inputs, Users, UsersRange, Verdict, WorkloadSummary
+from service.capacity.answer import (
+    Answer,
+    Binding,
+    Input,
+    InputReserve,
+    Inputs,
+    Users,
+    UsersRange,
+    Verdict,
+    WorkloadSummary,
+)
 from service.capacity.budget import Budget
 from service.capacity.cache_summary import kv_cache_of
 from service.capacity.counts import (
@@ -32,7 +42,7 @@ def plan(question: Question) -> Answer:
 
     Raises `Refused` (or one of its kinds) for a question that can't be answered as asked.
     """
-    levers = question.levers
+    levers, observed = question.levers, question.observed_reserve
     _check(question)
     deployment = deploy(question)
     rank = deployment.tightest
@@ -88,6 +98,7 @@ def plan(question: Question) -> Answer:
             engine=_input(question.engine),
             draft_model=None if question.draft_model is None else _input(question.draft_model),
             workload=None,
+            observed_reserve=None if observed is None else InputReserve(observed.observation, observed.start_ups),
             planner=PLANNER,
         ),
     )

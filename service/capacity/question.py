@@ -9,6 +9,7 @@ from service.capacity.engine import Engine
 from service.capacity.gpu import Gpu
 from service.capacity.lengths import Workload
 from service.capacity.model import Model
+from service.capacity.units import Estimate
 
 Spec = TypeVar("Spec")
 
@@ -77,6 +78,17 @@ class Targets(msgspec.Struct, frozen=True, kw_only=True):
     basis: Basis
 
 
+class ObservedReserve(msgspec.Struct, frozen=True, kw_only=True):
+    """What start-ups of the same deployment kept back, in bytes of one GPU: the least, the middle and the most."""
+
+    observation: str
+    """The newest of them."""
+    on: str
+    """The day that it was recorded."""
+    start_ups: int
+    bytes: Estimate
+
+
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """One question. `risk` is the share of decode steps in which the cache may overflow."""
 
@@ -89,3 +101,5 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     workload: Workload | None
     risk: float
     targets: Targets | None
+    observed_reserve: ObservedReserve | None = None
+    """Stands in place of the engine's rule, where it was asked for."""

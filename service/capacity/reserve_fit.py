@@ -24,12 +24,15 @@ class Started(msgspec.Struct, frozen=True):
     question: Question
     weights: int
     kv: int
+    memory: int | None = None
+    """All that the engine saw of the card; null: it didn't say, and the catalog does."""
 
 
 def kept_back(started: Started) -> int:
     """What the rank must have kept back, by what it said: all that neither weights nor cache took."""
     question = started.question
-    memory, fraction = memory_of(question).bytes.best, exact(question.levers.gpu_memory_utilization)
+    memory = memory_of(question).bytes.best if started.memory is None else started.memory
+    fraction = exact(question.levers.gpu_memory_utilization)
     others = 0 if shares_all(question) else question.levers.other_process_bytes
     match question.engine.spec.fraction_of:
         case "total":

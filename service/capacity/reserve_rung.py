@@ -4,7 +4,7 @@ import msgspec
 
 from service.capacity.errors import NotPlannedYet
 from service.capacity.placement import Stage
-from service.capacity.question import Question
+from service.capacity.question import ObservedReserve, Question
 from service.capacity.reserve import Reserve, reserve_by_rule
 from service.capacity.reserve_rules import Profiled
 from service.capacity.rungs import Operand, Rung, byte_rung, default_operand, lever_operand
@@ -50,6 +50,8 @@ def reserve_rung(reserve: Reserve) -> Rung:
 
 
 def _own(question: Question, stage: Stage) -> Reserve:
+    if question.observed_reserve is not None:
+        return _observed(question.observed_reserve)
     asked, flat = question.levers.reserve_bytes, question.engine.spec.reserve_bytes
     if asked is not None:
         operand = default_operand("reserve_bytes", asked, "B", flat)
@@ -65,4 +67,19 @@ def _own(question: Question, stage: Stage) -> Reserve:
         formula=f"nothing is counted {_WHAT}: it isn't known, and the size of the cache is given",
         operands=(Operand("reserve_bytes", 0, "B", unknown, "assumed"),),
         source=unknown,
+    )
+
+
+def _observed(observed: ObservedReserve) -> Reserve:
+    amount, count = observed.bytes, observed.start_ups
+    source = f"observation {observed.observation} of {observed.on}"
+    formula = f"{amount.best:,} B that the same deployment kept back when it started"
+    if count > 1:
+        source = f"the middle of {count} start-ups, the newest {source}"
+        formula = f"{amount.best:,} B ({amount.low:,} to {amount.high:,}) that {count} such start-ups kept back"
+    return Reserve(
+        bytes=amount,
+        formula=formula,
+        operands=(Operand("observed_reserve", amount.best, "B", source, "measured"),),
+        source=source,
     )

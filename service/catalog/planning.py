@@ -7,7 +7,7 @@ import msgspec
 from service.capacity.answer import Answer
 from service.capacity.canonical import canonical_question, plan_id
 from service.capacity.planner import plan
-from service.capacity.question import Question
+from service.capacity.question import ObservedReserve, Question
 from service.catalog.entries import Catalog
 from service.catalog.resolve import resolve
 from service.readers.question import AskedQuestion
@@ -28,14 +28,14 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
         return hashlib.sha256(self.answer_bytes).hexdigest()
 
 
-def estimate(asked: AskedQuestion, catalog: Catalog) -> bytes:
+def estimate(asked: AskedQuestion, catalog: Catalog, observed: ObservedReserve | None = None) -> bytes:
     """Answer a question without recording it: `plan` and `plan_url` are null."""
-    return msgspec.json.encode(plan(resolve(asked, catalog)))
+    return msgspec.json.encode(plan(resolve(asked, catalog, observed)))
 
 
-def planned(asked: AskedQuestion, catalog: Catalog) -> Planned:
+def planned(asked: AskedQuestion, catalog: Catalog, observed: ObservedReserve | None = None) -> Planned:
     """Answer a question in the form that is recorded: the answer names its own plan."""
-    question = resolve(asked, catalog)
+    question = resolve(asked, catalog, observed)
     question_bytes = canonical_question(question)
     identity = plan_id(question_bytes)
     answer = msgspec.structs.replace(plan(question), plan=identity, plan_url=f"/v1/plans/{identity}")

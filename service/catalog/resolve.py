@@ -11,7 +11,7 @@ from service.capacity.engine import Engine
 from service.capacity.gpu import Gpu
 from service.capacity.lengths import Workload
 from service.capacity.model import Model
-from service.capacity.question import Basis, Levers, Pinned, Question, Targets
+from service.capacity.question import Basis, Levers, ObservedReserve, Pinned, Question, Targets
 from service.catalog.entries import Catalog, Shelf, Spec, canonical, digest_of
 from service.errors import Fault, NotPlannedYet, Refused, UnknownKey
 from service.readers.model_config import read_model
@@ -24,8 +24,8 @@ DEFAULT_RISK = 0.01
 DEFAULT_LORA_RANK = 16
 
 
-def resolve(asked: AskedQuestion, catalog: Catalog) -> Question:
-    """Pin every name to a version and write every default out.
+def resolve(asked: AskedQuestion, catalog: Catalog, observed: ObservedReserve | None = None) -> Question:
+    """Pin every name to a version and write every default out. `observed` is what the question asks for as `reserve`.
 
     Raises `UnknownKey` with the nearest keys, `NotPlannedYet` for a model that is known and can't be planned, and
     `Refused` for a config.json that can't be read or a workload that means nothing.
@@ -42,7 +42,9 @@ def resolve(asked: AskedQuestion, catalog: Catalog) -> Question:
     prefix_caching = drafted > 0 or (rules is not None and rules.state_copies_for_prefix_caching.value)
     batched = default_batched_tokens(defaults, gpu.spec)
     reserve = levers.reserve_bytes
-    if reserve is None and defaults.reserve_bytes is not None:
+    if asked.reserve is not None:
+        _check_observed(reserve, observed)
+    elif reserve is None and defaults.reserve_bytes is not None:
         reserve = defaults.reserve_bytes.value
     sequences = default_sequences(defaults, gpu.spec)
     pulled = Levers(
@@ -83,7 +85,15 @@ def resolve(asked: AskedQuestion, catalog: Catalog) -> Question:
         workload=workload,
         risk=_or(asked.risk, DEFAULT_RISK),
         targets=_targets(asked.targets, workload),
+        observed_reserve=None if asked.reserve is None else observed,
     )
+
+
+def _check_observed(reserve: int | None, observed: ObservedReserve | None) -> None:
+    if reserve is not None:
+        raise Refused(Fault("/reserve", "says where the reserve is from, and levers.reserve_bytes says how much it is"))
+    if observed is None:
+        raise Refused(Fault("/reserve", "observed start-ups are stored by a server, and none are at hand here"))
 
 
 def _fraction(engine: Pinned[Engine], gpu: Pinned[Gpu], levers: Levers, draft: Pinned[Model] | None) -> float:

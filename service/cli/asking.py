@@ -1,4 +1,4 @@
-"""Asking a server that may be slow, wrong or hostile: `headcount plan --server`."""
+"""Asking a server that may be slow, wrong or hostile: `headcount plan --server` and `headcount observe`."""
 
 import asyncio
 from http import HTTPStatus
@@ -8,10 +8,8 @@ import httpx
 import msgspec
 
 from service.api.problem_types import Problem
-from service.capacity.answer import Answer
 from service.cli.server_commands import HOST, PORT
 from service.errors import Fault, InvalidParameters, Refused, SetUpError
-from service.readers.question import AskedQuestion
 
 _ANSWER_WITHIN = 30.0
 """Seconds from the first packet to the last byte."""
@@ -22,10 +20,10 @@ _HIGHEST_PORT = 65535
 _Shape = TypeVar("_Shape")
 
 
-def ask(server: str, question: AskedQuestion) -> bytes:
-    """Ask a server. What it answers is used only in the shape of an answer or a problem.
+def ask(server: str, route: str, document: msgspec.Struct, answer: type[msgspec.Struct]) -> bytes:
+    """Post a document to a route of a server. What it answers is used only in the shape of an answer or a problem.
 
-    Raises `Refused` for a question that it refuses, `InvalidParameters` for a URL that is none, and `SetUpError` for
+    Raises `Refused` for a document that it refuses, `InvalidParameters` for a URL that is none, and `SetUpError` for
     everything else that can go wrong.
     """
     try:
@@ -38,20 +36,20 @@ def ask(server: str, question: AskedQuestion) -> bytes:
     if not usable:
         raise InvalidParameters(("--server", f"{server[:100]!r} is not a server's URL, such as http://{HOST}:{PORT}"))
     try:
-        status, location, content = asyncio.run(_posted(f"{server.rstrip('/')}/v1/estimates", question))
+        status, location, content = asyncio.run(_posted(f"{server.rstrip('/')}{route}", document))
     except TimeoutError as error:
         raise SetUpError(f"{named} does not answer within {_ANSWER_WITHIN:g} seconds") from error
     except httpx.HTTPError as error:
         raise SetUpError(f"{named} does not answer: {error}") from error
     except (OSError, ValueError, ImportError) as error:  # settings of proxies and certificates, names that can't be
         raise SetUpError(f"{named} can't be asked: {error}") from error
-    return _checked(named, status, location, content)
+    return _checked(named, status, location, content, answer)
 
 
-def _checked(named: str, status: int, location: str, content: bytes) -> bytes:
+def _checked(named: str, status: int, location: str, content: bytes, answer: type[msgspec.Struct]) -> bytes:
     if len(content) > _MOST_BYTES:
         raise SetUpError(f"{named} answered with more than {_MOST_BYTES >> 20} MiB, and not as a Headcount does")
-    if status == HTTPStatus.OK and _read(content, Answer) is not None:
+    if status in {HTTPStatus.OK, HTTPStatus.CREATED} and _read(content, answer) is not None:
         return content
     if location:
         raise SetUpError(f"{named} answered {status}, a redirect that is not followed; it leads to {location}")
@@ -64,8 +62,8 @@ def _checked(named: str, status: int, location: str, content: bytes) -> bytes:
     raise Refused(*(faults or [Fault("", f"{named} answered {status}: {problem.detail}")]))
 
 
-async def _posted(url: str, question: AskedQuestion) -> tuple[int, str, bytes]:
-    """Post a question and give the status, where a redirect leads, and as much of the body as is worth reading."""
+async def _posted(url: str, document: msgspec.Struct) -> tuple[int, str, bytes]:
+    """Post a document and give the status, where a redirect leads, and as much of the body as is worth reading."""
     # As sent, not unpacked: a small packed answer can be a huge one.
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
     content = bytearray()
@@ -73,7 +71,7 @@ async def _posted(url: str, question: AskedQuestion) -> tuple[int, str, bytes]:
     async with (
         asyncio.timeout(_ANSWER_WITHIN),
         httpx.AsyncClient(timeout=None) as client,  # noqa: S113 - see above
-        client.stream("POST", url, content=msgspec.json.encode(question), headers=headers) as response,
+        client.stream("POST", url, content=msgspec.json.encode(document), headers=headers) as response,
     ):
         async for part in response.aiter_raw():
             content += part

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from service.capacity.answer import Answer, CacheGroup
 from service.capacity.units import shown_gib
-from service.cli.output import printable
+from service.cli.output import printable_texts
 from service.cli.paper import paper
 
 _NARROWEST = 80
@@ -26,19 +26,7 @@ _COLUMNS: tuple[tuple[str, JustifyMethod], ...] = (
 def print_answer(answer: bytes) -> None:
     """Print the summary, the eight steps, and what the reader should know. Takes the JSON of an `Answer`."""
     with paper(_NARROWEST) as console:
-        _print(msgspec.convert(_printable_texts(msgspec.json.decode(answer)), Answer), console)
-
-
-def _printable_texts(value: object) -> object:
-    match value:
-        case str():
-            return printable(value)
-        case list():
-            return [_printable_texts(item) for item in value]
-        case dict():
-            return {key: _printable_texts(item) for key, item in value.items()}
-        case _:
-            return value
+        _print(msgspec.convert(printable_texts(msgspec.json.decode(answer)), Answer), console)
 
 
 def _print(answer: Answer, console: Console) -> None:

@@ -57,5 +57,18 @@ def printable(text: str) -> str:
     )
 
 
+def printable_texts(value: object) -> object:
+    """The same of every text in a JSON document."""
+    match value:
+        case str():
+            return printable(value)
+        case list():
+            return [printable_texts(item) for item in value]
+        case dict():
+            return {key: printable_texts(item) for key, item in value.items()}
+        case _:
+            return value
+
+
 def _dotted(pointer: str) -> str:
     return pointer.removeprefix("/").replace("/", ".")

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from service.capacity.answer import Answer
 from service.catalog.bundled import bundled_catalog
 from service.catalog.planning import estimate
 from service.cli.input import config_in, read_from
@@ -79,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _answer_of(server: str, question: AskedQuestion) -> bytes:
     from service.cli.asking import ask  # noqa: PLC0415 - see above
 
-    return ask(server, question)
+    return ask(server, "/v1/estimates", question, Answer)
 
 
 def _levers() -> dict[str, Any]:

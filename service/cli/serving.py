@@ -42,7 +42,7 @@ def serve(arguments: argparse.Namespace) -> int:
     """Serve until interrupted; the server stops first, then PostgreSQL."""
     _stop_in_order_on_signals()
     listener = _listener(arguments.host, arguments.port)
-    with listener, _database(check=True) as url:
+    with listener, database(check=True) as url:
         # Worker processes make their application from the environment.
         os.environ["HEADCOUNT_DATABASE_URL"] = url
         config = uvicorn.Config(
@@ -97,12 +97,12 @@ def _end_after(parent: multiprocessing.process.BaseProcess) -> None:
 def run_migrations() -> int:
     """Migrate and say what was done."""
     _stop_in_order_on_signals()
-    with _database(check=False):
+    with database(check=False):
         return 0
 
 
 @contextmanager
-def _database(*, check: bool) -> Iterator[str]:
+def database(*, check: bool) -> Iterator[str]:
     """Give the DSN of a migrated database: the embedded one, or the one that the settings name.
 
     A database that others may be using is migrated by `headcount migrate` alone; with `check` it is only checked.

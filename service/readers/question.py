@@ -10,6 +10,7 @@ from service.capacity.dtypes import ElementDtype, KvCacheDtype
 from service.capacity.question import Basis
 
 MOST_TOKENS = 2**31 - 1
+LONGEST_KEY = 200
 MOST = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly."""
 
@@ -26,7 +27,7 @@ Amount = Annotated[int, Meta(ge=0, le=MOST)]
 Users = Annotated[int, Meta(ge=1, le=MOST)]
 Ranks = Annotated[int, Meta(ge=1, le=4096)]
 Stages = Annotated[int, Meta(ge=1, le=256)]
-Key = Annotated[str, Meta(min_length=1, max_length=200, pattern=_NO_NUL)]
+Key = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY, pattern=_NO_NUL)]
 LabelKey = Annotated[str, Meta(pattern=_LABEL_KEY.pattern)]
 LabelValue = Annotated[str, Meta(max_length=256, pattern=_NO_NUL)]
 
@@ -245,6 +246,10 @@ class AskedQuestion(_Wire, frozen=True):
         ),
     ] = None
     levers: AskedLevers | None = None
+    reserve: Annotated[
+        Literal["observed"] | None,
+        Meta(description="observed: what start-ups of the same deployment kept back, as POST /v1/observations stored."),
+    ] = None
     workload: AskedWorkload | None = None
     risk: Annotated[float, Meta(ge=1e-7, le=0.5)] | None = None
     targets: AskedTargets | None = None

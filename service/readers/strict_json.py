@@ -6,6 +6,7 @@ can't store U+0000 in text. Both are refused here, as are NaN and infinity, each
 
 import json
 import math
+import re
 from collections.abc import Callable, Hashable
 from functools import cache
 from typing import Any, TypeVar, cast
@@ -17,6 +18,7 @@ from service.readers.faults import escaped, faults_in
 
 Document = TypeVar("Document")
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 _Place = tuple["_Place", str | int] | None
 
@@ -127,7 +129,7 @@ def _refuse_first_ambiguity(tree: object) -> None:
 def _refuse_unstorable(place: "_Place", text: str) -> None:
     if "\0" in text:
         raise MalformedJson(Fault(_pointer(place), "contains U+0000, which can't be stored"))
-    if any("\ud800" <= character <= "\udfff" for character in text):
+    if _SURROGATE.search(text):
         raise MalformedJson(Fault(_pointer(place), "contains half of a surrogate pair"))
 
 

@@ -58,10 +58,7 @@ def migrate(url: str) -> list[str]:
         after = _revision(connection)
         added = publish_bundled(connection, now=datetime.now(UTC))
         connection.commit()
-    done = [] if before == after else [f"schema: {before or 'empty'} -> {after}"]
-    if added:
-        done.append(f"catalog: {added} bundled {'entry' if added == 1 else 'entries'} published")
-    return done
+    return [*([] if before == after else [f"schema: {before or 'empty'} -> {after}"]), *added]
 
 
 def check_migrated(url: str) -> None:
@@ -90,19 +87,28 @@ def connected(url: str) -> Iterator[Connection]:
     """Open one connection. Raises `SetUpError`, one readable line without the password, when that fails."""
     engine = _engine(url)
     try:
-        with engine.connect() as connection:
-            major = int(connection.execute(text("SHOW server_version_num")).scalar_one()) // 10_000
-            connection.rollback()
-            if major < OLDEST_SERVER:
-                raise SetUpError(f"PostgreSQL {major} is too old: {OLDEST_SERVER} or newer is needed")
+        with _opened(engine) as connection:
             yield connection
     except DBAPIError as error:
         reason = " ".join(str(error.orig).split())
         raise SetUpError(f"{_place(engine.url)} can't be used: {reason}") from error
-    except (SQLAlchemyError, TypeError, ValueError) as error:  # an option of the URL that the driver doesn't know
-        raise SetUpError(f"{_place(engine.url)} can't be used: check the options of HEADCOUNT_DATABASE_URL") from error
     finally:
         engine.dispose()
+
+
+def _opened(engine: Engine) -> Connection:
+    try:
+        connection = engine.connect()
+    except DBAPIError:
+        raise
+    except (SQLAlchemyError, TypeError, ValueError) as error:  # an option of the URL that the driver doesn't know
+        raise SetUpError(f"{_place(engine.url)} can't be used: check the options of HEADCOUNT_DATABASE_URL") from error
+    major = int(connection.execute(text("SHOW server_version_num")).scalar_one()) // 10_000
+    connection.rollback()
+    if major < OLDEST_SERVER:
+        connection.close()
+        raise SetUpError(f"PostgreSQL {major} is too old: {OLDEST_SERVER} or newer is needed")
+    return connection
 
 
 def _engine(url: str) -> Engine:

@@ -14,6 +14,7 @@ from service.catalog.planning import Planned
 from service.catalog.row import row_of
 from service.errors import NotStored
 from service.store import catalog_versions, tables
+from service.store.paging import ListedRow, Position
 from service.store.tables import decisions, plans
 
 
@@ -36,19 +37,12 @@ class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
     answer_digest: str
 
 
-class ListedPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan as lists need it: where it stands, and its row as JSON."""
+class WholePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan with the question that it answers."""
 
     id: str
-    created_at: datetime
-    row: bytes
-
-
-class Position(msgspec.Struct, frozen=True):
-    """Where a page of plans ended: newest first, by time and id."""
-
-    created_at: datetime
-    id: str
+    question: bytes
+    answer: bytes
 
 
 async def record(
@@ -91,7 +85,16 @@ async def read(connection: AsyncConnection, identity: str) -> StoredPlan:
     return StoredPlan(**row)
 
 
-async def page(connection: AsyncConnection, *, limit: int, after: Position | None) -> list[ListedPlan]:
+async def read_whole(connection: AsyncConnection, identity: str) -> WholePlan:
+    """Read one plan with its question. Raises `NotStored`."""
+    query = select(plans.c.id, plans.c.question, plans.c.answer).where(plans.c.id == identity)
+    row = (await connection.execute(query)).mappings().one_or_none()
+    if row is None:
+        raise NotStored(f"there is no plan {identity}")
+    return WholePlan(**row)
+
+
+async def page(connection: AsyncConnection, *, limit: int, after: Position | None) -> list[ListedRow]:
     """Read plans, newest first, from a position on. Questions and answers may be large: they stay where they are."""
     query = (
         select(plans.c.id, plans.c.created_at, plans.c.row)
@@ -100,7 +103,7 @@ async def page(connection: AsyncConnection, *, limit: int, after: Position | Non
     )
     if after is not None:
         query = query.where(tuple_(plans.c.created_at, plans.c.id) < (after.created_at, after.id))
-    return [ListedPlan(**row) for row in (await connection.execute(query)).mappings()]
+    return [ListedRow(**row) for row in (await connection.execute(query)).mappings()]
 
 
 def _plan_row(planned: Planned, at: datetime) -> dict[str, object]:

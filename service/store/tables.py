@@ -104,3 +104,28 @@ decisions = Table(
     Index(None, "plan"),
     comment="One row per question asked; append-only by trigger.",
 )
+
+observations = Table(
+    "observations",
+    metadata,
+    Column("id", Text, CheckConstraint("id ~ '^obs_[0-9a-f]{64}$'", name="id_form"), primary_key=True),
+    Column("plan", Text, ForeignKey(plans.c.id), nullable=False),
+    Column("content", LargeBinary, nullable=False, comment="The very bytes that were hashed into the id"),
+    Column("body", LargeBinary, nullable=False, comment="The very bytes that were sent"),
+    Column("row", LargeBinary, nullable=False, comment="The observation as a line of a list, JSON"),
+    Column("created_at", _MOMENT, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("model_digest", Text, nullable=False),
+    Column("gpu", Text, nullable=False),
+    Column("engine", Text, nullable=False),
+    Column("family", Text, nullable=False, comment="Of the caches"),
+    Column("tensor_parallel", Integer, nullable=False),
+    Column("observed_digest", Text, nullable=False, comment="Of the start-up alone: one may be told of several plans"),
+    Column("reserve", BigInteger, comment="Bytes that the rank kept back; null where the start-up didn't say enough"),
+    Column("conditions", Text, nullable=False, comment="What else the reserve depends on, canonical JSON"),
+    Index(None, "created_at", "id"),
+    Index(None, "model", "gpu", "engine", "tensor_parallel"),
+    Index(None, "engine"),
+    Index(None, "plan"),
+    comment="What engines printed, beside what was predicted; content-addressed; append-only by trigger.",
+)

@@ -17,6 +17,9 @@ from service.errors import StoreUnavailable
 
 Result = TypeVar("Result")
 
+Work = Callable[[AsyncConnection], Awaitable[Result]]
+"""What is done in a transaction. It may run twice, so it makes its ids before."""
+
 _log = logging.getLogger("headcount")
 
 ANSWER_WITHIN = 2.5
@@ -51,9 +54,7 @@ class Database:
         self._running: set[asyncio.Task[object]] = set()
         self._available = True
 
-    async def transaction(
-        self, work: Callable[[AsyncConnection], Awaitable[Result]], *, within: float = ANSWER_WITHIN
-    ) -> Result:
+    async def transaction(self, work: Work[Result], *, within: float = ANSWER_WITHIN) -> Result:
         """Run `work` in a transaction and return its result after the commit.
 
         `work` may run twice (lost connection, deadlock), so it makes its ids before it is called. Raises
@@ -82,7 +83,7 @@ class Database:
         if not task.cancelled():
             task.exception()  # seen: a late failure of an abandoned transaction is no news
 
-    async def _retried(self, work: Callable[[AsyncConnection], Awaitable[Result]]) -> Result:
+    async def _retried(self, work: Work[Result]) -> Result:
         try:
             try:
                 result = await self._once(work)
@@ -95,7 +96,7 @@ class Database:
         self._tell(available=True)
         return result
 
-    async def _once(self, work: Callable[[AsyncConnection], Awaitable[Result]]) -> Result:
+    async def _once(self, work: Work[Result]) -> Result:
         async with self._engine.begin() as connection:
             return await work(connection)
 

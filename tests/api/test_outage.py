@@ -88,6 +88,10 @@ def assert_unavailable(client: httpx.Client) -> None:
     assert client.get("/livez").status_code == 200
     assert client.get("/v1/gpus/h100-sxm-80gb").status_code == 200
     assert client.get("/v1/plans").status_code == 503
+    observed = client.post("/v1/estimates", json=REFERENCE | {"reserve": "observed"})
+    recorded_start = client.post("/v1/observations", json={"question": REFERENCE, "fields": {"weights": 1}})
+    for refused in (observed, recorded_start, client.get("/v1/observations")):
+        assert (refused.status_code, refused.json()["type"]) == (503, "/problems/unavailable")
 
 
 def assert_recovers(client: httpx.Client) -> None:

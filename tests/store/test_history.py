@@ -11,8 +11,9 @@ from tests.servers import connect
 
 @pytest.fixture
 def plan(client: httpx.Client) -> str:
-    """A recorded plan's id."""
-    recorded: str = client.post("/v1/plans", json=REFERENCE).json()["plan"]
+    """The id of a recorded plan of which a start-up is recorded too."""
+    document = {"question": REFERENCE, "fields": {"outcome": "failed"}}
+    recorded: str = client.post("/v1/observations", json=document).json()["plan"]
     return recorded
 
 
@@ -23,6 +24,9 @@ CHANGES = [
     ("decisions", "UPDATE decisions SET labels = '{}' WHERE plan = %(plan)s"),
     ("decisions", "DELETE FROM decisions WHERE plan = %(plan)s"),
     ("decisions", "TRUNCATE decisions"),
+    ("observations", "UPDATE observations SET reserve = 0 WHERE plan = %(plan)s"),
+    ("observations", "DELETE FROM observations WHERE plan = %(plan)s"),
+    ("observations", "TRUNCATE observations"),
     ("catalog_versions", "UPDATE catalog_versions SET note = 'x' WHERE key = 'h100-sxm-80gb'"),
     ("catalog_versions", "DELETE FROM catalog_versions WHERE key = 'h100-sxm-80gb'"),
     ("catalog_versions", "TRUNCATE catalog_versions CASCADE"),

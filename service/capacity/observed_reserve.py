@@ -1,0 +1,78 @@
+"""Taking the reserve from start-ups of the same deployment: which count as the same, and what they come to."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import floor
+
+import msgspec
+
+from service.capacity.question import ObservedReserve, Question
+from service.capacity.reserve_rules import Profiled
+from service.capacity.units import Estimate
+
+_LEVERS = (
+    "weight_dtype",
+    "pipeline_parallel",
+    "pipeline_layers",
+    "data_parallel",
+    "expert_parallel",
+    "decode_context_parallel",
+    "max_num_seqs",
+    "max_num_batched_tokens",
+    "speculative_tokens",
+    "max_loras",
+    "max_lora_rank",
+    "enforce_eager",
+    "language_model_only",
+)
+"""What a reserve depends on beside model, card, release and tensor parallel: 1,024 sequences keep 4 GiB more back than
+256 where a vocabulary is large."""
+
+
+class KeptBack(msgspec.Struct, frozen=True):
+    """What one start-up kept back, and how it was started."""
+
+    observation: str
+    on: str
+    bytes: int
+    conditions: str
+
+
+def conditions_of(question: Question) -> str:
+    """How a deployment is started, as far as its reserve depends on it: equal texts for equal conditions."""
+    levers, rule = question.levers, question.engine.spec.reserve_rule
+    conditions = {name: getattr(levers, name) for name in _LEVERS}
+    if isinstance(rule, Profiled) and rule.whole_windows_up_to:
+        conditions["max_model_len"] = levers.max_model_len
+    if question.draft_model is not None:
+        conditions["draft_model"] = question.draft_model.digest
+    return msgspec.json.encode(conditions, order="sorted").decode()
+
+
+def differing(conditions: str, other: str) -> str:
+    """Name what two conditions differ in: `max_num_seqs 256 and not 1024`."""
+    one, two = msgspec.json.decode(conditions), msgspec.json.decode(other)
+    names = sorted({*one, *two})
+    return ", ".join(
+        f"{name} {_shown(one.get(name))} and not {_shown(two.get(name))}"
+        for name in names
+        if one.get(name) != two.get(name)
+    )
+
+
+def observed_from(start_ups: Sequence[KeptBack]) -> ObservedReserve:
+    """What start-ups come to, newest first and at least one: the least, the middle and the most."""
+    amounts = sorted(one.bytes for one in start_ups)
+    count = len(amounts)
+    middle = floor(Fraction(amounts[(count - 1) // 2] + amounts[count // 2], 2))
+    newest = start_ups[0]
+    return ObservedReserve(
+        observation=newest.observation,
+        on=newest.on,
+        start_ups=count,
+        bytes=Estimate(amounts[0], middle, amounts[-1]),
+    )
+
+
+def _shown(value: object) -> str:
+    return msgspec.json.encode(value).decode()

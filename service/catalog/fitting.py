@@ -1,0 +1,114 @@
+"""An engine's overheads learned from stored observations: a proposal, row by row."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from service.capacity.engine import Engine
+from service.capacity.observed_reserve import conditions_of
+from service.capacity.question import Pinned
+from service.capacity.reserve import overhead_of
+from service.capacity.reserve_fit import Started, refit
+from service.capacity.reserve_rules import Overhead
+from service.catalog.engine_integrity import engine_faults
+from service.catalog.entries import Catalog, canonical
+from service.catalog.observing import content_of
+from service.catalog.stored_question import question_of
+from service.errors import Fault, NotPlannedYet, Refused
+
+SOURCE = "start-ups that this Headcount was told of"
+
+
+class StartUp(NamedTuple):
+    """A stored observation: what was observed, and the question that it is of."""
+
+    observation: str
+    content: bytes
+    question: bytes
+
+
+class Row(NamedTuple):
+    """One kind of deployment, before and after."""
+
+    old: Overhead
+    new: Overhead
+
+
+class Proposal(msgspec.Struct, frozen=True, kw_only=True):
+    """An engine with new overheads."""
+
+    key: str
+    digest: str
+    """Of the version that it is made from."""
+    spec: Engine
+    rows: tuple[Row, ...]
+    """Only those that a start-up was of."""
+    observations: tuple[str, ...]
+    """Those that count."""
+    passed_over: int
+    """Those that don't say what was kept back, or of which rank."""
+
+
+def proposed(engine: Pinned[Engine], start_ups: Iterable[StartUp], catalog: Catalog) -> Proposal | None:
+    """Refit an engine; None where it has no rule with rows of its own, or no start-up counts.
+
+    Raises `Refused` for a result that isn't sound as a catalog entry.
+    """
+    rule = engine.spec.reserve_rule
+    if rule is None:
+        return None
+    counted: dict[str, Started] = {}
+    told: set[tuple[bytes, str]] = set()
+    passed_over = 0
+    for one in start_ups:
+        started = _started(one, engine, catalog)
+        if started is None:
+            passed_over += 1
+            continue
+        # The same start-up may have been told of several plans.
+        start_up = (canonical(content_of(one.content).observed), conditions_of(started.question))
+        if start_up not in told:
+            told.add(start_up)
+            counted[one.observation] = started
+    if not counted:
+        return None
+    refitted = refit(rule, counted.values(), SOURCE)
+    spec = msgspec.structs.replace(engine.spec, reserve_rule=refitted)
+    if faults := engine_faults(engine.key, spec):
+        raise Refused(*(Fault("", f"{engine.key}: {fault}") for fault in faults))
+    used = {overhead_of(rule.overheads, started.question) for started in counted.values()}
+    rows = tuple(Row(old, new) for old, new in zip(rule.overheads, refitted.overheads, strict=True) if old in used)
+    return Proposal(
+        key=engine.key,
+        digest=engine.digest,
+        spec=spec,
+        rows=rows,
+        observations=tuple(sorted(counted)),
+        passed_over=passed_over,
+    )
+
+
+def _started(one: StartUp, engine: Pinned[Engine], catalog: Catalog) -> Started | None:
+    """A start-up as it is fitted: with the rule as it is today; None for one that tells nothing of a reserve."""
+    observed = content_of(one.content).observed
+    try:
+        question = question_of(one.question, catalog)
+    except Refused:  # another release's
+        return None
+    question = msgspec.structs.replace(question, engine=engine, observed_reserve=None)
+    if observed.weights is None or observed.kv_budget is None or question.levers.kv_cache_memory_bytes is not None:
+        return None
+    if question.levers.pipeline_parallel > 1:  # whose stage the tightest rank is of isn't known
+        return None
+    try:
+        overhead_of(engine.spec.reserve_rule.overheads if engine.spec.reserve_rule else (), question)
+    except NotPlannedYet:
+        return None
+    memory = observed.reported_capacity
+    return Started(
+        question,
+        weights=observed.weights.best,
+        kv=observed.kv_budget.best,
+        memory=None if memory is None else memory.best,
+    )

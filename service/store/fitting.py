@@ -1,0 +1,38 @@
+"""Refitting engines from what is stored, and publishing what an operator approves, in one transaction each."""
+
+from datetime import UTC, datetime
+
+from service.catalog.fitting import Proposal, proposed
+from service.store import catalog_versions, observations
+from service.store.migrations import connected
+
+
+def proposals(url: str, engine: str | None) -> list[Proposal]:
+    """Propose new overheads for one engine, or for every one of which anything was observed.
+
+    Raises `Refused` for an engine that isn't in the catalog, `SetUpError` where the database can't be used.
+    """
+    with connected(url) as connection:
+        catalog = catalog_versions.load_now(connection)
+        keys = observations.observed_engines(connection) if engine is None else [engine]
+        start_ups = {key: observations.start_ups(connection, key) for key in keys}
+    found = (proposed(catalog.engines.pinned(key, None), told, catalog) for key, told in start_ups.items())
+    return [proposal for proposal in found if proposal is not None]
+
+
+def approve(url: str, proposal: Proposal, author: str) -> int:
+    """Publish a proposal as the newest version of its engine; returns the version's number."""
+    count = len(proposal.observations)
+    note = f"refitted from {count} start-up{'s' if count > 1 else ''}: {', '.join(proposal.observations)}"
+    with connected(url) as connection:
+        version = catalog_versions.publish_engine(
+            connection,
+            proposal.key,
+            proposal.spec,
+            instead_of=proposal.digest,
+            author=author,
+            note=note,
+            now=datetime.now(UTC),
+        )
+        connection.commit()
+    return version

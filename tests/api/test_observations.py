@@ -1,0 +1,421 @@
+"""Recording start-ups over HTTP, listing residuals, and asking for the observed reserve."""
+
+import hashlib
+import json
+from datetime import datetime
+from typing import Any
+
+import httpx
+import msgspec
+import psycopg
+import pytest
+
+from service.catalog.bundled import bundled_catalog
+from service.catalog.planning import planned
+from service.readers import strict_json
+from service.readers.question import AskedQuestion
+from tests.observations import KV, LOG, LOGGED, WEIGHTS, of_generic
+from tests.questions import REFERENCE
+
+GIB = 2**30
+
+
+def figures(observation: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {figure["name"]: figure for figure in observation["comparison"]["figures"]}
+
+
+def faults(response: httpx.Response) -> dict[str, str]:
+    assert response.headers["content-type"].startswith("application/problem+json")
+    return {error["pointer"]: error["detail"] for error in response.json()["errors"]}
+
+
+def test_a_log_is_recorded_beside_the_plan_of_its_question(client: httpx.Client, rows: psycopg.Connection) -> None:
+    sent = client.post("/v1/observations", json={"question": LOGGED, "log": LOG})
+    observation = sent.json()
+    assert sent.status_code == 201
+    assert observation["observation_url"] == sent.headers["content-location"]
+    assert client.get(observation["observation_url"]).content == sent.content
+    found = figures(observation)
+    plan = client.get(observation["plan_url"]).json()
+    rungs = {rung["name"]: rung["value"] for rung in plan["ladder"]}
+    for name, observed in (
+        ("reported_capacity", round(79.19 * GIB)),
+        ("weights", round(14.9889 * GIB)),
+        ("kv_budget", 59_012_850_893),
+    ):
+        assert (found[name]["predicted"], found[name]["observed"]) == (rungs[name], observed)
+        assert found[name]["difference"] == observed - rungs[name]
+    # 0.9 of what it saw, less weights and cache.
+    assert found["reserve"]["observed"] == pytest.approx(0.9 * 79.19 * GIB - 14.9889 * GIB - 59_012_850_893, abs=2)
+    assert found["max_concurrency"]["observed"] == 54.96
+    stored = rows.execute(
+        "SELECT content, body, plan, model, gpu, engine, family, tensor_parallel FROM observations WHERE id = %s",
+        [observation["observation"]],
+    ).fetchone()
+    assert stored is not None
+    assert observation["observation"] == f"obs_{hashlib.sha256(stored[0]).hexdigest()}"
+    assert stored[1:] == (
+        sent.content, observation["plan"], LOGGED["model"], LOGGED["gpu"], "vllm@0.10", "attention", 1,
+    )  # fmt: skip
+
+
+def test_the_question_of_a_start_up_is_recorded_as_a_plan_with_a_decision(
+    client: httpx.Client, rows: psycopg.Connection
+) -> None:
+    body = of_generic(1001)
+    body["question"]["labels"] = {"team": "chat"}
+    sent = client.post("/v1/observations", json=body)
+    decision = sent.headers["headcount-decision"].removeprefix("dec_")
+    found = rows.execute("SELECT plan, labels, source FROM decisions WHERE id = %s", [decision]).fetchone()
+    assert found == (sent.json()["plan"], {"team": "chat"}, "api")
+    assert client.post("/v1/plans", json=body["question"]).json()["plan"] == sent.json()["plan"]
+
+
+def test_a_start_up_of_a_recorded_plan_makes_no_decision(client: httpx.Client, rows: psycopg.Connection) -> None:
+    body = of_generic(1002)
+    plan = client.post("/v1/plans", json=body["question"]).json()["plan"]
+    sent = client.post("/v1/observations", json={"plan": plan, "fields": body["fields"]})
+    assert (sent.status_code, sent.json()["plan"]) == (201, plan)
+    assert "headcount-decision" not in sent.headers
+    assert rows.execute("SELECT count(*) FROM decisions WHERE plan = %s", [plan]).fetchone() == (1,)
+
+
+def test_the_same_start_up_told_again_is_the_same_observation(client: httpx.Client) -> None:
+    body = of_generic(1003, max_concurrency=53.72)
+    first = client.post("/v1/observations", json=body)
+    again = client.post("/v1/observations", json=body)
+    by_plan = client.post("/v1/observations", json={"plan": first.json()["plan"], "fields": body["fields"]})
+    other = client.post("/v1/observations", json=of_generic(1003, max_concurrency=53.73))
+    assert [first.status_code, again.status_code, by_plan.status_code, other.status_code] == [201, 200, 200, 201]
+    assert first.content == again.content == by_plan.content
+    assert other.json()["observation"] != first.json()["observation"]
+
+
+def test_other_lines_around_a_start_up_make_no_other_observation(client: httpx.Client) -> None:
+    first = client.post("/v1/observations", json={"question": LOGGED, "log": LOG})
+    moved = client.post("/v1/observations", json={"question": LOGGED, "log": f"$ vllm serve\n\n{LOG}more\n"})
+    assert moved.status_code == 200
+    assert moved.content == first.content
+
+
+def test_the_log_itself_is_kept_nowhere(client: httpx.Client, rows: psycopg.Connection) -> None:
+    log = LOG.replace("54.96x", "54.97x") + "INFO: HF_TOKEN=hf_NeverToBeKept\n"
+    observation = client.post("/v1/observations", json={"question": LOGGED, "log": log}).json()
+    assert observation["log_digest"] == hashlib.sha256(log.encode()).hexdigest()
+    stored = rows.execute("SELECT observations::text FROM observations").fetchall()
+    assert b"hf_NeverToBeKept".hex() not in repr(stored)
+    assert b"api_server.py".hex() not in repr(stored)
+
+
+def test_which_rung_is_off_most_is_said(client: httpx.Client) -> None:
+    comparison = client.post("/v1/observations", json=of_generic(1004, kv_cache=KV + GIB)).json()["comparison"]
+    assert (comparison["off_most"], comparison["off_by_bytes"]) == ("reserve", -GIB)
+    assert comparison["summary"] == (
+        "It started, as predicted. KV cache: 54.73 GiB where 53.73 GiB was predicted (+1.00 GiB). Furthest off is the"
+        " reserve: 2.00 GiB where 3.00 GiB was predicted (-1.00 GiB)."
+    )
+
+
+def test_a_failed_start_is_an_observation_too(client: httpx.Client) -> None:
+    body = of_generic(1005)
+    sent = client.post("/v1/observations", json=body | {"fields": {"outcome": "failed"}}).json()
+    assert (sent["outcome"], sent["comparison"]["predicted_to_start"]) == ("failed", True)
+    assert (sent["comparison"]["verdict_held"], sent["comparison"]["figures"]) == (False, [])
+
+
+def test_facts_that_contradict_the_question_are_named_and_nothing_is_recorded(
+    client: httpx.Client, rows: psycopg.Connection
+) -> None:
+    levers = LOGGED["levers"] | {"max_model_len": 4096, "tensor_parallel": 2}
+    response = client.post("/v1/observations", json={"question": LOGGED | {"levers": levers}, "log": LOG})
+    assert response.status_code == 422
+    assert set(faults(response)) == {"#/question/levers/max_model_len", "#/question/levers/tensor_parallel"}
+    plan = client.post("/v1/plans", json=LOGGED | {"levers": levers}).json()["plan"]
+    assert rows.execute("SELECT count(*) FROM decisions WHERE plan = %s", [plan]).fetchone() == (1,)
+    by_plan = client.post("/v1/observations", json={"plan": plan, "log": LOG})
+    assert {error["pointer"] for error in by_plan.json()["errors"]} == {"#/plan"}
+    assert [error["detail"] for error in by_plan.json()["errors"]] == [
+        "max_model_len: it was 8192 (line 4), and is 4096 here",
+        "tensor_parallel: it was 1 (line 4), and is 2 here",
+    ]
+    assert rows.execute("SELECT count(*) FROM observations WHERE plan = %s", [plan]).fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "pointer"),
+    [
+        ({"log": LOG}, 422, "#"),
+        ({"plan": f"pln_{'0' * 64}", "log": LOG, "fields": {"outcome": "failed"}}, 422, "#"),
+        ({"plan": f"pln_{'0' * 64}", "log": LOG}, 422, "#/plan"),
+        ({"plan": "pln_1", "log": LOG}, 422, "#/plan"),
+        ({"question": REFERENCE, "log": "hello"}, 422, "#/log"),
+        ({"question": REFERENCE, "log": ""}, 422, "#/log"),
+        ({"question": REFERENCE, "log": 7}, 422, "#/log"),
+        ({"question": REFERENCE, "log": "a\0b"}, 400, "#/log"),
+        ({"question": REFERENCE, "fields": {}}, 422, "#/fields"),
+        ({"question": REFERENCE, "fields": {"weight": 1}}, 422, "#/fields/weight"),
+        ({"question": REFERENCE, "fields": {"weights": "1 GB"}}, 422, "#/fields/weights"),
+        ({"question": REFERENCE, "fields": {"gpu_blocks": 0}}, 422, "#/fields/gpu_blocks"),
+        ({"question": REFERENCE | {"model": "no/such"}, "fields": {"weights": 1}}, 422, "#/question/model"),
+        ({"question": REFERENCE | {"gpu": "mi308x"}, "fields": {"weights": 1}}, 422, "#/question/gpu"),
+        ({"question": {"model": "a"}, "fields": {"weights": 1}}, 422, "#/question/gpu"),
+        ({"question": REFERENCE, "fields": {"outcome": "failed"}, "note": ""}, 422, "#/note"),
+    ],
+)
+def test_what_can_not_be_recorded_is_a_problem_with_its_place(
+    client: httpx.Client, body: dict[str, Any], status: int, pointer: str
+) -> None:
+    response = client.post("/v1/observations", json=body)
+    assert response.status_code == status
+    assert pointer in faults(response)
+
+
+def test_a_log_of_four_mebibytes_is_read_and_a_larger_one_refused(client: httpx.Client) -> None:
+    chatter = "INFO 09-23 18:12:40 [loggers.py:123] Engine 000: Avg prompt throughput: 0.0 tokens/s, Running: 0 reqs\n"
+    log = LOG + chatter * ((2**22 - len(LOG)) // len(chatter))
+    assert client.post("/v1/observations", json={"question": LOGGED, "log": log}).status_code in {200, 201}
+    longer = client.post("/v1/observations", json={"question": LOGGED, "log": log.ljust(2**22 + 1)})
+    assert faults(longer) == {"#/log": "expected `str` of length <= 4194304"}
+    largest = client.post("/v1/observations", content=b" " * (5 * 2**20 + 1))
+    assert largest.status_code == 413
+    assert "5 MiB (5,242,880 bytes)" in largest.json()["detail"]
+
+
+def test_a_body_that_is_no_json_is_refused(client: httpx.Client) -> None:
+    headers = {"Content-Type": "text/plain"}
+    assert client.post("/v1/observations", content=LOG, headers=headers).status_code == 415
+
+
+def listed(client: httpx.Client, **parameters: str | int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    cursor: dict[str, str | int] = {}
+    while True:
+        page = client.get("/v1/observations", params=parameters | cursor).json()
+        found += page["items"]
+        if page["next_cursor"] is None:
+            return found
+        cursor = {"cursor": page["next_cursor"]}
+
+
+def test_residuals_are_listed_newest_first_page_by_page_and_each_once(client: httpx.Client) -> None:
+    recorded = [
+        client.post("/v1/observations", json=of_generic(2000 + number, kv_cache=KV - number)).json()["observation"]
+        for number in range(5)
+    ]
+    found = listed(client, limit=2, engine="generic")
+    names = [row["observation"] for row in found]
+    assert names[:5] == recorded[::-1]
+    assert len(names) == len(set(names))
+    assert [row["kv_budget_difference"] for row in found[:5]] == [-4, -3, -2, -1, 0]
+    assert [row["reserve_difference"] for row in found[:5]] == [4, 3, 2, 1, 0]
+    times = [datetime.fromisoformat(row["recorded_at"]) for row in found]
+    assert times == sorted(times, reverse=True)
+
+
+def test_a_row_holds_the_columns_of_the_contract_in_order(client: httpx.Client) -> None:
+    client.post("/v1/observations", json=of_generic(2100, max_concurrency=54.0, version=None))
+    row = listed(client, limit=1000)[0]
+    assert ", ".join(row) == (
+        "observation, recorded_at, plan, model, gpu, engine, version, family, tensor_parallel, outcome,"
+        " predicted_to_start, kv_budget_bytes, kv_budget_difference, kv_budget_in_interval, max_concurrency,"
+        " max_concurrency_difference, weights_difference, reserve_bytes, reserve_difference, off_most, off_by_bytes,"
+        " summary"
+    )
+    assert (row["reserve_bytes"], row["max_concurrency_difference"], row["family"]) == (3 * GIB, 0.2754, "attention")
+
+
+def test_each_filter_leaves_what_equals_it(client: httpx.Client) -> None:
+    latent = of_generic(2200)
+    latent["question"] |= {"model": "deepseek-ai/DeepSeek-V2-Lite-Chat", "gpu": "h200-sxm-141gb"}
+    latent["question"]["levers"]["tensor_parallel"] = 2
+    made = client.post("/v1/observations", json=latent)
+    assert made.status_code in {200, 201}, made.text
+    client.post("/v1/observations", json=of_generic(2201))
+    for name, value in (
+        ("model", "deepseek-ai/DeepSeek-V2-Lite-Chat"),
+        ("gpu", "h200-sxm-141gb"),
+        ("family", "latent"),
+        ("tensor_parallel", 2),
+    ):
+        found = listed(client, **{name: value})
+        assert {row[name] for row in found} == {value}
+        assert made.json()["observation"] in {row["observation"] for row in found}
+    assert listed(client, family="latent", engine="vllm@0.33") == []
+    assert {row["family"] for row in listed(client)} >= {"latent", "attention"}
+
+
+@pytest.mark.parametrize("name", ["engine", "gpu", "model"])
+@pytest.mark.parametrize(
+    "text", ["' OR '1'='1", "'; DROP TABLE observations; --", "%", "_", "\\", "generic'--", '"', "ü"]
+)
+def test_a_filter_is_a_value_and_never_sql(client: httpx.Client, name: str, text: str) -> None:
+    client.post("/v1/observations", json=of_generic(2300))
+    assert client.get("/v1/observations", params={name: text}).json() == {"items": [], "next_cursor": None}
+    assert listed(client, engine="generic")
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"family": "attention' OR 1=1"},
+        {"model": ""},
+        {"gpu": "x" * 201},
+        {"tensor_parallel": "1 OR 1=1"},
+        {"tensor_parallel": "0"},
+        {"tensor_parallel": "99999999999"},
+        {"limit": "0"},
+        {"cursor": "x"},
+        {"plan": "1"},
+    ],
+)
+def test_a_wrong_list_parameter_is_named(client: httpx.Client, parameters: dict[str, str]) -> None:
+    response = client.get("/v1/observations", params=parameters)
+    assert response.status_code == 400
+    assert [error["parameter"] for error in response.json()["errors"]] == list(parameters)
+
+
+def test_an_observation_that_does_not_exist_is_404(client: httpx.Client) -> None:
+    for observation in (f"obs_{'0' * 64}", "obs_x", "a%00b"):
+        assert client.get(f"/v1/observations/{observation}").status_code == 404
+
+
+def observed(client: httpx.Client, sequences: int, route: str = "estimates", **levers: object) -> httpx.Response:
+    question = of_generic(sequences)["question"] | {"reserve": "observed"}
+    question["levers"] |= levers
+    return client.post(f"/v1/{route}", json=question)
+
+
+def test_a_reserve_that_nobody_observed_is_a_problem(client: httpx.Client) -> None:
+    question = of_generic(1)["question"] | {"reserve": "observed", "gpu": "h20-96gb", "engine": "vllm@0.12"}
+    for route in ("plans", "estimates"):
+        response = client.post(f"/v1/{route}", json=question)
+        assert response.status_code == 422, response.text
+        assert faults(response) == {
+            "#/reserve": "no start-up of meta-llama/Llama-3.1-8B-Instruct on h20-96gb with vllm@0.12 at"
+            " tensor_parallel 1 is recorded that says what was kept back; POST /v1/observations records one"
+        }
+
+
+def test_an_observed_reserve_is_used_and_named(client: httpx.Client) -> None:
+    made = client.post("/v1/observations", json=of_generic(3001, kv_cache=KV + GIB)).json()
+    answer = observed(client, 3001).json()
+    rung = answer["ladder"][3]
+    assert (rung["value"], rung["certainty"]) == (2 * GIB, "measured")
+    assert rung["source"] == f"observation {made['observation']} of {made['recorded_at'][:10]}"
+    assert answer["ladder"][4]["value"] == KV + GIB
+    assert answer["inputs"]["observed_reserve"] == {"observation": made["observation"], "start_ups": 1}
+
+
+def test_another_window_asks_for_the_same_reserve(client: httpx.Client) -> None:
+    client.post("/v1/observations", json=of_generic(3002, kv_cache=KV + GIB))
+    assert observed(client, 3002, max_model_len=4096).json()["ladder"][3]["value"] == 2 * GIB
+
+
+def test_start_ups_under_other_conditions_are_not_used_in_silence(client: httpx.Client) -> None:
+    client.post("/v1/observations", json=of_generic(3003))
+    # The newest of this model, card, release and tensor parallel ran 3,003 sequences.
+    detail = faults(observed(client, 3004))["#/reserve"]
+    assert "are recorded, but with max_num_seqs 3003 and not 3004: their reserve is another" in detail
+
+
+def test_several_start_ups_are_a_middle_and_a_range(client: httpx.Client) -> None:
+    for more in (0, 2 * GIB, -GIB):
+        made = client.post("/v1/observations", json=of_generic(3005, kv_cache=KV + more)).json()
+    answer = observed(client, 3005).json()
+    rung = answer["ladder"][3]
+    assert (rung["low"], rung["value"], rung["high"]) == (GIB, 3 * GIB, 4 * GIB)
+    assert answer["inputs"]["observed_reserve"] == {"observation": made["observation"], "start_ups": 3}
+    assert answer["interval"]["budget_bytes"] == {"low": KV - GIB, "best": KV, "high": KV + 2 * GIB}
+
+
+def test_a_start_up_that_is_told_of_two_plans_counts_once(client: httpx.Client) -> None:
+    for targets in (None, {"users": 7}):
+        body = of_generic(3008, kv_cache=KV + GIB)
+        body["question"]["targets"] = targets
+        assert client.post("/v1/observations", json=body).status_code == 201
+    assert observed(client, 3008).json()["inputs"]["observed_reserve"]["start_ups"] == 1
+
+
+def test_a_recorded_plan_keeps_the_reserve_that_it_was_made_with(client: httpx.Client) -> None:
+    client.post("/v1/observations", json=of_generic(3006, kv_cache=KV + GIB))
+    first = observed(client, 3006, "plans")
+    client.post("/v1/observations", json=of_generic(3006, kv_cache=KV + 2 * GIB))
+    second = observed(client, 3006, "plans")
+    assert first.json()["plan"] != second.json()["plan"]
+    assert client.get(first.json()["plan_url"]).content == first.content
+    plain = client.post("/v1/plans", json=of_generic(3006)["question"]).json()
+    assert plain["inputs"]["observed_reserve"] is None
+    assert plain["ladder"][3]["value"] == 3 * GIB
+
+
+def test_a_plan_made_with_an_observed_reserve_can_be_observed(client: httpx.Client) -> None:
+    client.post("/v1/observations", json=of_generic(3007, kv_cache=KV + GIB))
+    plan = observed(client, 3007, "plans").json()["plan"]
+    fields = of_generic(3007, kv_cache=KV + GIB)["fields"]
+    found = client.post("/v1/observations", json={"plan": plan, "fields": fields}).json()
+    assert figures(found)["reserve"]["difference"] == 0
+
+
+def test_figures_that_leave_less_than_nothing_are_no_reserve(client: httpx.Client) -> None:
+    made = client.post("/v1/observations", json=of_generic(3009, kv_cache=80 * GIB))
+    assert figures(made.json())["reserve"]["observed"] < 0
+    assert client.post("/v1/observations", json=of_generic(3010)).status_code == 201
+    # The newest that says what was kept back is the other one.
+    assert "with max_num_seqs 3010 and not 3009" in faults(observed(client, 3009))["#/reserve"]
+
+
+def insert_plan(rows: psycopg.Connection, plan: str, question: bytes | None, answer: bytes | None) -> None:
+    """Store a plan as another build might have; question and answer are a stored one's where they are null."""
+    rows.execute(
+        "INSERT INTO plans (id, question, answer, answer_digest, row, model_version, gpu_version, engine_version,"
+        " planner, created_at, model, gpu, engine, verdict) SELECT %(plan)s, coalesce(%(question)s, question),"
+        " coalesce(%(answer)s, answer), 'd', convert_to(replace(convert_from(row, 'UTF8'), id, %(plan)s), 'UTF8'),"
+        " model_version, gpu_version, engine_version, planner, now(), model, gpu, engine, verdict FROM plans"
+        " WHERE model = %(model)s AND gpu = 'h100-sxm-80gb' AND engine = 'generic' LIMIT 1",
+        {"plan": plan, "question": question, "answer": answer, "model": LOGGED["model"]},
+    )
+
+
+def test_a_start_up_is_held_against_the_stored_answer(client: httpx.Client, rows: psycopg.Connection) -> None:
+    body = of_generic(3011)
+    made = planned(strict_json.convert(body["question"], AskedQuestion), bundled_catalog())
+    # As an earlier build might have recorded it: one byte more of everything in step 3.
+    weights = msgspec.structs.replace(made.answer.ladder[2], value=WEIGHTS + 1)
+    ladder = (*made.answer.ladder[:2], weights, *made.answer.ladder[3:])
+    answer = msgspec.json.encode(msgspec.structs.replace(made.answer, ladder=ladder))
+    client.post("/v1/plans", json=REFERENCE)
+    insert_plan(rows, made.id, made.question_bytes, answer)
+    found = client.post("/v1/observations", json=body).json()
+    assert (found["plan"], figures(found)["weights"]["predicted"]) == (made.id, WEIGHTS + 1)
+
+
+def test_a_plan_of_another_shape_can_not_be_observed(client: httpx.Client, rows: psycopg.Connection) -> None:
+    client.post("/v1/plans", json=REFERENCE)
+    for number, (question, answer) in enumerate(((b"{}", None), (None, b'{"said": "before"}'))):
+        plan = f"pln_{number + 0xABC:064x}"
+        insert_plan(rows, plan, question, answer)
+        response = client.post("/v1/observations", json={"plan": plan, "fields": {"outcome": "failed"}})
+        assert "was made by another release and can't be compared" in faults(response)["#/plan"]
+
+
+def test_models_given_inline_share_no_reserve(client: httpx.Client) -> None:
+    config = json.loads(
+        '{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 2, "hidden_size": 512,'
+        ' "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 1024, "vocab_size": 1000,'
+        ' "max_position_embeddings": 4096, "torch_dtype": "bfloat16", "tie_word_embeddings": true}'
+    )
+
+    def question(layers: int) -> dict[str, Any]:
+        return {"model": {"config": config | {"num_hidden_layers": layers}}, "gpu": "h100-sxm-80gb"}
+
+    fields = {"weights": 10**7, "kv_cache": 70 * 10**9}
+    made = client.post("/v1/observations", json={"question": question(2), "fields": fields})
+    assert made.status_code == 201
+    same = client.post("/v1/estimates", json=question(2) | {"reserve": "observed"})
+    assert same.json()["inputs"]["observed_reserve"]["observation"] == made.json()["observation"]
+    assert client.post("/v1/estimates", json=question(3) | {"reserve": "observed"}).status_code == 422
+
+
+def test_only_the_word_observed_is_a_reserve(client: httpx.Client) -> None:
+    response = client.post("/v1/estimates", json=REFERENCE | {"reserve": "measured"})
+    assert faults(response) == {"#/reserve": "'measured' is none of: observed"}
