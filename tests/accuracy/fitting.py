@@ -109,7 +109,7 @@ def filled(one: Filled) -> Question:
         max_num_batched_tokens=one.max_num_batched_tokens,
         gpu_memory_utilization=one.fraction,
     )
-    return resolve(AskedQuestion(model=one.model, gpu=one.gpu, engine="tensorrt-llm@1.0", levers=levers), catalog())
+    return resolve(AskedQuestion(model=one.model, gpu=one.gpu, engine="tensorrt-llm", levers=levers), catalog())
 
 
 def fitted(engine: Pinned[Engine], without: Callable[[Kept], bool], source: str) -> Engine:

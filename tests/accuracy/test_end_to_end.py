@@ -8,6 +8,7 @@ import pytest
 
 from service.capacity.planner import plan
 from service.capacity.reserve_rules import Profiled
+from service.capacity.weights import as_loaded
 from tests.accuracy.deployments import deployments
 from tests.accuracy.end_to_end import (
     Outcome,
@@ -112,7 +113,7 @@ def test_a_start_that_succeeded_is_not_refused() -> None:
 
 def test_the_bundled_overheads_are_what_their_start_ups_give() -> None:
     # Nobody sets a constant by hand that start-ups are said to have measured, and none changes when it is fitted again.
-    for key in ("vllm@0.7", "vllm@0.8", "vllm@0.12", "vllm@0.16", "vllm@0.19", "vllm@0.33", "tensorrt-llm@1.0"):
+    for key in ("vllm@0.7", "vllm@0.8", "vllm@0.12", "vllm@0.16", "vllm@0.19", "vllm@0.33", "tensorrt-llm"):
         engine = catalog().engines.pinned(key, None)
         rule = engine.spec.reserve_rule
         assert rule is not None
@@ -138,3 +139,25 @@ def test_the_interval_comes_from_the_rungs_that_are_in_doubt() -> None:
     assert reserve.low < reserve.value < reserve.high
     assert (budget.low, budget.high) == (answer.interval.budget_bytes.low, answer.interval.budget_bytes.high)
     assert "to" in reserve.formula
+
+
+def test_what_ranks_said_that_they_loaded_lies_where_weights_are_planned() -> None:
+    # One is off by 14 %, for a cause that nobody knows: gpt-oss-120b on eight RTX PRO 4500.
+    outside = []
+    ratios: dict[tuple[tuple[str, ...], int], list[float]] = {}
+    for one in deployments().deployments:
+        if one.weights_gib is None:
+            continue
+        question = asked(one)
+        rung, printed = plan(question).ladder[2], float(one.weights_gib) * 2**30
+        if not rung.low <= printed <= rung.high:
+            outside.append(one.ids)
+        loaded = as_loaded(question)
+        assert loaded is not None
+        ratios.setdefault((loaded.cards, loaded.logs), []).append(loaded.best * printed / rung.value)
+    assert outside == [("vllm-i10",)]
+    # As many start-ups as the entries say, but for that one; 1.003 and 1.04 are the middles.
+    nvidia, radeon = ratios[("NVIDIA",), 34], ratios[("RDNA3", "RDNA4"), 7]
+    assert (len(nvidia), len(radeon)) == (34 + 1, 7)
+    assert median(nvidia) == pytest.approx(1.003, abs=0.002)
+    assert median(radeon) == pytest.approx(1.04, abs=0.01)

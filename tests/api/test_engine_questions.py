@@ -370,7 +370,7 @@ def test_31_a_start_without_room_wants_a_larger_share_and_a_run_that_ends_a_smal
         given = {} if reserve is None else {"reserve_bytes": int(reserve * GIB)}
         model = {"config": llama(8, 8, 4096), "weight_bytes": int(8 * weights * GIB)}
         levers: dict[str, Any] = {"tensor_parallel": 8, "max_model_len": 16, "gpu_memory_utilization": share}
-        return ask(client, model, "sglang@0.5", "h200-sxm-141gb", **levers, **given)
+        return ask(client, model, "sglang", "h200-sxm-141gb", **levers, **given)
 
     asked = found(125.65, 0.88)
     assert (asked["fits"], asked["binding"], asked["ladder"][1]["shown"]) == (False, "weights", "123.02 GiB")
@@ -389,26 +389,26 @@ def test_31_a_start_without_room_wants_a_larger_share_and_a_run_that_ends_a_smal
 
 def test_31_the_weights_of_the_recipe_are_what_a_rank_with_all_of_attention_loads(client: httpx.Client) -> None:
     levers: dict[str, Any] = {"data_parallel": 8, "expert_parallel": True, "max_model_len": 4096}
-    found = ask(client, "deepseek-ai/DeepSeek-V4-Pro", "sglang@0.5", "h200-sxm-141gb", **levers)
+    found = ask(client, "deepseek-ai/DeepSeek-V4-Pro", "sglang", "h200-sxm-141gb", **levers)
     assert found["ladder"][2]["bytes"] == pytest.approx(125.65 * GIB, rel=0.04)
 
 
 def test_32_a_workspace_outside_of_the_pool_comes_off_the_cache(client: httpx.Client) -> None:
     # 51.75 GB of AITER workspace: 204.63 GB of cache has to become 152.88.
     model = {"config": llama(8, 8, 4096), "weight_bytes": 40 * GIB}
-    memory = ask(client, model, "sglang@0.5", "mi355x")["ladder"][0]["bytes"]
+    memory = ask(client, model, "sglang", "mi355x")["ladder"][0]["bytes"]
     kept = memory - 40 * GIB - int(204.63 * GIB)
 
     def found(cache: float, workspace: float) -> Any:  # noqa: ANN401 - JSON
         levers = {"kv_cache_memory_bytes": int(cache * GIB), "other_process_bytes": int(workspace * GIB)}
-        return ask(client, model, "sglang@0.5", "mi355x", reserve_bytes=kept, **levers)
+        return ask(client, model, "sglang", "mi355x", reserve_bytes=kept, **levers)
 
     assert found(204.63, 0)["fits"]
     short = found(204.63, 51.75)
     assert (short["fits"], kv(short)["shown"]) == (False, "152.88 GiB")
     assert found(152.87, 51.75)["fits"]
-    assert "AITER" in says(ask(client, model, "sglang@0.5", "mi355x"), "workspaces_are_not_counted")
-    assert "workspaces_are_not_counted" not in codes(ask(client, model, "sglang@0.5", "h100-sxm-80gb"))
+    assert "AITER" in says(ask(client, model, "sglang", "mi355x"), "workspaces_are_not_counted")
+    assert "workspaces_are_not_counted" not in codes(ask(client, model, "sglang", "h100-sxm-80gb"))
 
 
 def test_33_sglangs_pool_depends_on_the_share_and_not_on_graphs(client: httpx.Client) -> None:
@@ -418,16 +418,16 @@ def test_33_sglangs_pool_depends_on_the_share_and_not_on_graphs(client: httpx.Cl
     token = 98_304
     model = {"config": llama(48, 4, 262_144), "weight_bytes": 686_912 * token}
     gpu = "rtx-pro-6000-blackwell-server"
-    memory = ask(client, model, "sglang@0.5", gpu, max_model_len=8192)["ladder"][0]["bytes"]
+    memory = ask(client, model, "sglang", gpu, max_model_len=8192)["ladder"][0]["bytes"]
 
     def tokens(share: float, **levers: Any) -> int:  # noqa: ANN401 - JSON
         levers |= {"max_model_len": 8192, "gpu_memory_utilization": share, "reserve_bytes": memory - 931_200 * token}
-        return int(ask(client, model, "sglang@0.5", gpu, **levers)["kv_cache"]["blocks"])
+        return int(ask(client, model, "sglang", gpu, **levers)["kv_cache"]["blocks"])
 
     assert (tokens(0.90), tokens(0.92)) == (151_168, 169_792)
     # Cutting graphs by 4.28 GB changed nothing.
     assert tokens(0.90, enforce_eager=True) == 151_168
-    found = ask(client, model, "sglang@0.5", gpu, max_model_len=8192)
+    found = ask(client, model, "sglang", gpu, max_model_len=8192)
     assert "Fewer CUDA graphs don't enlarge the cache" in says(found, "fraction_has_two_sides")
 
 
@@ -456,12 +456,12 @@ def test_35_three_equal_replicas_on_one_card_get_less_each(client: httpx.Client)
     # bytes, of which 64,200 weights, and found 161,703 / f = 589,526. The third follows.
     token, share = 131_072, 0.2742932
     model = {"config": llama(32, 8, 32_768), "weight_bytes": 64_200 * token}
-    memory = ask(client, model, "sglang@0.5", max_model_len=4096)["ladder"][0]["bytes"]
+    memory = ask(client, model, "sglang", max_model_len=4096)["ladder"][0]["bytes"]
     kept = memory - 589_526 * token
 
     def tokens(taken: int) -> int:
         levers: dict[str, Any] = {"max_model_len": 4096, "gpu_memory_utilization": share, "reserve_bytes": kept}
-        return int(ask(client, model, "sglang@0.5", other_process_bytes=taken * token, **levers)["kv_cache"]["blocks"])
+        return int(ask(client, model, "sglang", other_process_bytes=taken * token, **levers)["kv_cache"]["blocks"])
 
     first = tokens(0)
     second = tokens(first + 64_200)
@@ -614,7 +614,7 @@ def test_46_sglang_at_an_explicit_share_holds_twice_the_tokens_and_two_rungs_say
         model = "Qwen/Qwen3-235B-A22B-FP8"
         return ask(client, model, engine, tensor_parallel=4, max_model_len=40_960, **levers)
 
-    sglang, vllm = found("sglang@0.5", gpu_memory_utilization=0.93), found("vllm@0.10")
+    sglang, vllm = found("sglang", gpu_memory_utilization=0.93), found("vllm@0.10")
     for answer, tokens in ((sglang, 367_404), (vllm, 178_880)):
         between = answer["interval"]["tokens"]
         assert between["low"] <= tokens <= between["high"]

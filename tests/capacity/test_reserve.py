@@ -126,7 +126,7 @@ def test_the_engine_sees_what_cuda_shows_and_not_what_the_driver_reports() -> No
 
 
 def rule() -> HeldBack:
-    found = CATALOG.engines.pinned("sglang@0.5", None).spec.reserve_rule
+    found = CATALOG.engines.pinned("sglang", None).spec.reserve_rule
     assert isinstance(found, HeldBack)
     return found
 
@@ -139,7 +139,7 @@ def test_sglang_leaves_free_what_its_rule_says(memory: int, copies: int, fractio
     # 8,192 and 256 below 160 GiB, 16,384 and 512 from there on.
     chunk = 8_192 if memory < 160 * 1024 else 16_384
     levers = question(
-        "Qwen/Qwen3-30B-A3B", "h100-sxm-80gb", "sglang@0.5", data_parallel=copies, expert_parallel=copies > 1,
+        "Qwen/Qwen3-30B-A3B", "h100-sxm-80gb", "sglang", data_parallel=copies, expert_parallel=copies > 1,
         max_num_batched_tokens=chunk,
     ).levers  # fmt: skip
     held = held_back(rule(), memory * MIB, "a card", levers, draft_model=False)
@@ -148,7 +148,7 @@ def test_sglang_leaves_free_what_its_rule_says(memory: int, copies: int, fractio
 
 def test_sglangs_default_fraction_is_that_of_the_card() -> None:
     # 81,559 MiB: (81,559 - 512 - 12,288 - 128 - 512) / 81,559 = 0.8352.
-    found = answer(LLAMA, "h100-sxm-80gb", "sglang@0.5")
+    found = answer(LLAMA, "h100-sxm-80gb", "sglang")
     assert {one.name: one.value for one in found.assumed}["gpu_memory_utilization"] == "0.835"
 
 
@@ -160,7 +160,7 @@ def test_the_fraction_is_one_of_the_total_of_what_is_free_or_of_what_is_left() -
     assert shared_by("free", 100, 30, 20).left(nine_tenths) == 42  # 0.9 x (100 - 20) - 30
 
 
-@pytest.mark.parametrize("engine", ["vllm@0.19", "sglang@0.5", "tensorrt-llm@1.0"])
+@pytest.mark.parametrize("engine", ["vllm@0.19", "sglang", "tensorrt-llm"])
 def test_the_smallest_fraction_is_tight_whatever_it_is_one_of(engine: str) -> None:
     asked = {"tensor_parallel": 2, "gpu_memory_utilization": 0.01}
     refused = answer("meta-llama/Llama-3.1-70B-Instruct", "h100-sxm-80gb", engine, **asked)
@@ -284,7 +284,7 @@ def test_the_inverse_follows_a_reserve_that_depends_on_the_window() -> None:
             },
         ),
         (
-            "sglang@0.5",
+            "sglang",
             {
                 "gpu_memory_utilization": ("0.835", "a share of what is free before the model is loaded"),
                 "max_num_batched_tokens": ("8192", "chunked_prefill_size by device memory"),
@@ -296,7 +296,7 @@ def test_the_inverse_follows_a_reserve_that_depends_on_the_window() -> None:
             },
         ),
         (
-            "tensorrt-llm@1.0",
+            "tensorrt-llm",
             {
                 "gpu_memory_utilization": (
                     "0.9",
@@ -324,7 +324,7 @@ def test_every_default_of_an_engine_is_listed_with_its_reason(
         assert reason in found[name].reason
 
 
-@pytest.mark.parametrize("engine", ["vllm@0.16", "vllm@0.33", "sglang@0.5", "tensorrt-llm@1.0"])
+@pytest.mark.parametrize("engine", ["vllm@0.16", "vllm@0.33", "sglang", "tensorrt-llm"])
 def test_what_is_asked_for_is_not_assumed(engine: str) -> None:
     asked = answer(
         LLAMA,

@@ -66,7 +66,7 @@ def test_a_flat_reserve_beside_a_rule_is_a_fault() -> None:
 
 
 def test_a_fraction_may_be_left_to_a_rule_only() -> None:
-    assert engine_faults("sglang@0.5", release("sglang@0.5")) == []
+    assert engine_faults("sglang", release("sglang")) == []
     assert engine_faults("x", release(gpu_memory_utilization=None)) == [
         "gpu_memory_utilization: null only where the reserve's rule says it for each card"
     ]

@@ -16,7 +16,7 @@ _plannable = [
 ]
 _gpus = [key for key in _catalog.gpus.keys if _catalog.gpus.pinned(key, None).spec.reported_memory is not None]
 
-_ENGINES = (None, "vllm@0.12", "vllm@0.33", "sglang@0.5", "tensorrt-llm@1.0")
+_ENGINES = (None, "vllm@0.12", "vllm@0.33", "sglang", "tensorrt-llm")
 
 _SELDOM_LEGAL = (
     "kv_heads",
