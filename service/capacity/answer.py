@@ -41,7 +41,8 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
     budget_bytes: Estimate
     """The KV budget of one GPU, on the tightest rank."""
     tokens: Estimate
-    """Tokens of full windows that one pool holds: concurrency times the window."""
+    """Tokens of full windows that one pool holds, concurrency times the window: of the stage that holds fewest, which
+    at one end may be another than at the other."""
     users_worst_case: Estimate
 
 

@@ -82,7 +82,9 @@ def budget_of(question: Question, stage: Stage) -> Budget:
     third = weights_rung(question, loaded, measured, weights)
     fourth = reserve_rung(kept)
     fifth = (
-        _kv_rung(question, second, third, fourth, kv) if asked is None else _asked_rung(asked, first, third, fourth, kv)
+        _kv_rung(question, (first, second, third, fourth), kv)
+        if asked is None
+        else _asked_rung(asked, first, third, fourth, kv)
     )
     return Budget(
         usable=usable,
@@ -148,8 +150,9 @@ def _fraction_operand(question: Question) -> Operand:
     return default_operand("gpu_memory_utilization", share, "share", default_fraction_of(question))
 
 
-def _kv_rung(question: Question, usable: Rung, weights: Rung, reserve: Rung, kv: Estimate) -> Rung:
+def _kv_rung(question: Question, before: tuple[Rung, Rung, Rung, Rung], kv: Estimate) -> Rung:
     """Step 5 by the fraction: what weights and reserve leave of it."""
+    memory, usable, weights, reserve = before
     fraction = question.levers.gpu_memory_utilization
     operands = [step_operand(usable), step_operand(weights), step_operand(reserve)]
     formula = f"{usable.value:,} B - {weights.value:,} B weights - {reserve.value:,} B reserve"
@@ -157,7 +160,11 @@ def _kv_rung(question: Question, usable: Rung, weights: Rung, reserve: Rung, kv:
         case "total":
             pass
         case "free":
-            formula += f" x {fraction}"
+            formula = (
+                f"({memory.value:,} B - {reserve.value:,} B reserve) x {fraction}, rounded down,"
+                f" - {weights.value:,} B weights"
+            )
+            operands[0] = step_operand(memory)
             operands.append(_fraction_operand(question))
         case "left":
             formula = f"({formula}) x {fraction}, rounded down"

@@ -45,7 +45,9 @@ def counts_of(question: Question, deployment: Deployment, held: tuple[Held, ...]
     """Count users at one end. `held` says what a request of the workload holds on each rank."""
     levers, targets = question.levers, question.targets
     copies, window = levers.data_parallel, levers.max_model_len
-    pools = [rank.pool_of(end(rank.budget.kv)) for rank in deployment.ranks]
+    # A stage without a cache that has no room for its weights and reserve doesn't start, and so nobody is served.
+    starts = int(all(end(budget.kv) >= 0 for budget in deployment.bare))
+    pools = [rank.pool_of(starts * end(rank.budget.kv)) for rank in deployment.ranks]
     worst_case = copies * min(pool.usable // pool.cost(window) for pool in pools)
     observed = None
     if held is not None:
@@ -96,10 +98,14 @@ def interval_of(deployment: Deployment, counts: tuple[Counts, Counts, Counts]) -
     """
     if all(rank.budget.kv.low == rank.budget.kv.high for rank in deployment.ranks):
         return None
-    rank, window = deployment.tightest, deployment.window
-    pools = [rank.pool_of(end(rank.budget.kv)) for end in (at_worst, most_likely, at_best)]
+    window = deployment.window
+
+    def tokens(end: End) -> int:
+        pools = (rank.pool_of(end(rank.budget.kv)) for rank in deployment.ranks)
+        return min(int(pool.concurrency(window) * window) for pool in pools)
+
     return Interval(
-        budget_bytes=rank.budget.kv,
-        tokens=Estimate(*(int(pool.concurrency(window) * window) for pool in pools)),
+        budget_bytes=deployment.tightest.budget.kv,
+        tokens=Estimate(tokens(at_worst), tokens(most_likely), tokens(at_best)),
         users_worst_case=Estimate(*(one.worst_case for one in counts)),
     )

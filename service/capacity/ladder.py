@@ -213,7 +213,9 @@ def users_rung(
         shown += f", {paged:,} paged"
         operands.append(Operand("mean_held_blocks", mean, "blocks", "the workload", "exact"))
     if low.worst_case < high.worst_case:
-        formula += f"; {low.worst_case:,} to {high.worst_case:,} worst case by the interval of step 5"
+        stages = question.levers.pipeline_parallel
+        between = "by the intervals of all stages" if stages > 1 else "by the interval of step 5"
+        formula += f"; {low.worst_case:,} to {high.worst_case:,} worst case {between}"
     return Rung(
         step=8,
         name="users",

@@ -96,11 +96,12 @@ def _as_tuned(rule: Profiled, question: Question, kept: Reserve) -> Reserve:
 
 
 def _beside(overhead: Overhead, burst: Burst, what: str) -> Reserve:
+    best = burst.bytes.best + overhead.best
     return Reserve(
-        bytes=Estimate(
-            burst.bytes.low + overhead.low, burst.bytes.best + overhead.best, burst.bytes.high + overhead.high
-        ),
-        formula=f"{burst.terms}; + {overhead.best:,} B ({overhead.low:,} to {overhead.high:,}) of {what}",
+        # A constant below zero says that bursts of its kind are counted too large; nothing gives memory back.
+        bytes=Estimate(max(0, burst.bytes.low + overhead.low), max(0, best), max(0, burst.bytes.high + overhead.high)),
+        formula=f"{burst.terms}; + {overhead.best:,} B ({overhead.low:,} to {overhead.high:,}) of {what}"
+        + (", at least 0" if best < 0 else ""),
         operands=(*burst.operands, _overhead_operand(overhead)),
         source=overhead.source,
     )

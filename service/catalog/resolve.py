@@ -13,7 +13,7 @@ from service.capacity.lengths import Workload
 from service.capacity.model import Model
 from service.capacity.question import Basis, Levers, ObservedReserve, Pinned, Question, Targets
 from service.catalog.entries import Catalog, Shelf, Spec, canonical, digest_of
-from service.errors import Fault, NotPlannedYet, Refused, UnknownKey
+from service.errors import Fault, NotPlannedYet, Refused, UnknownKey, UnsupportedCombination
 from service.readers.model_config import read_model
 from service.readers.question import AskedLevers, AskedModel, AskedQuestion, AskedTargets, VersionRef
 from service.readers.workload import normal_form
@@ -101,6 +101,12 @@ def _fraction(engine: Pinned[Engine], gpu: Pinned[Gpu], levers: Levers, draft: P
     if default is None:
         detail = f"the memory of {gpu.key} isn't known, and the default fraction of {engine.key} depends on it"
         raise NotPlannedYet(Fault("/gpu", detail))
+    if default.value <= 0:
+        detail = (
+            f"{engine.key} would leave more free for steps and graphs than {gpu.key} has, which gives a fraction of"
+            f" {default.value:g}: give gpu_memory_utilization, or fewer max_num_batched_tokens"
+        )
+        raise UnsupportedCombination(Fault("/levers/gpu_memory_utilization", detail))
     return default.value
 
 

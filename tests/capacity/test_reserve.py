@@ -7,7 +7,7 @@ import pytest
 
 from service.capacity.answer import Answer
 from service.capacity.defaults import held_back
-from service.capacity.errors import NotPlannedYet
+from service.capacity.errors import NotPlannedYet, UnsupportedCombination
 from service.capacity.fraction import shared_by
 from service.capacity.planner import plan
 from service.capacity.reserve_fit import Started, kept_back, refit
@@ -339,3 +339,46 @@ def test_what_is_asked_for_is_not_assumed(engine: str) -> None:
         enforce_eager=True,
     )
     assert {one.name for one in asked.assumed} == {"visible_memory"}
+
+
+def test_a_fraction_that_leaves_nothing_is_refused_with_what_to_give() -> None:
+    # 512 + 1.5 x 65,536 + ... MiB are more than the 81,559 of the card.
+    with pytest.raises(UnsupportedCombination, match=r"gives a fraction of -0\.219: give gpu_memory_utilization"):
+        answer(LLAMA, "h100-sxm-80gb", "sglang", max_num_batched_tokens=65_536)
+    given = answer(LLAMA, "h100-sxm-80gb", "sglang", max_num_batched_tokens=65_536, gpu_memory_utilization=0.8)
+    assert given.fits
+
+
+def test_nothing_is_given_back_where_a_burst_is_smaller_than_its_constant() -> None:
+    # One token and one sequence; the constant of 0.8 to 0.10 at TP 1 is a little below zero.
+    found = answer(LLAMA, "h100-sxm-80gb", "vllm@0.9", max_num_seqs=1, max_num_batched_tokens=1)
+    assert overhead(found) < 0
+    assert (found.ladder[3].low, found.ladder[3].value) == (0, 0)
+    assert found.ladder[3].formula.endswith("of contexts and NCCL, at least 0")
+
+
+def test_a_fraction_of_what_is_free_comes_to_the_value_that_its_formula_says() -> None:
+    found = answer(LLAMA, "h100-sxm-80gb", "sglang")
+    memory, _, weights, reserve, cache = found.ladder[:5]
+    assert cache.value == int((memory.value - reserve.value) * exact(0.835)) - weights.value
+    assert cache.formula.startswith(
+        f"({memory.value:,} B - {reserve.value:,} B reserve) x 0.835, rounded down, - {weights.value:,} B weights"
+    )
+
+
+def test_of_a_pipeline_the_stage_that_holds_fewest_counts_at_each_end() -> None:
+    found = answer("google/gemma-4-31B-it", "rtx-a5000", "vllm@0.12", max_model_len=4096, pipeline_parallel=4)
+    assert found.interval is not None
+    # Tokens of full windows are at least as many as the users that hold one each, at both ends.
+    for end in ("low", "best", "high"):
+        tokens, users = getattr(found.interval.tokens, end), getattr(found.interval.users_worst_case, end)
+        assert users <= tokens // 4096 <= users + 1
+
+
+def test_nobody_is_served_where_a_stage_without_a_cache_does_not_start() -> None:
+    # The last layers of Gemma 3n keep no cache; the sampler's dry run, which is the last stage's, doesn't fit there.
+    found = answer(
+        "google/gemma-3n-E4B-it", "mi210", "vllm@0.27", pipeline_parallel=4, gpu_memory_utilization=0.5,
+        max_num_seqs=2**40,
+    )  # fmt: skip
+    assert (found.fits, found.users.worst_case, found.verdict) == (False, 0, "does_not_fit")
