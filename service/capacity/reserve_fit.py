@@ -52,12 +52,19 @@ def overhead_bytes(question: Question, kept: int) -> int:
 
 
 def refit(rule: ReserveRule, start_ups: Iterable[Started], source: str) -> ReserveRule:
-    """The rule with the overheads of every kind measured anew that one of the start-ups is of."""
-    return refit_from(rule, ((started.question, kept_back(started)) for started in start_ups), source)
+    """The rule with the overheads of every kind that one of the start-ups is of, beside those they were measured on.
+
+    Start-ups that were counted before keep their say: middles are weighed by their number, and ranges only widen.
+    """
+    fit = refit_from(rule, ((started.question, kept_back(started)) for started in start_ups), source)
+    pairs = zip(rule.overheads, fit.overheads, strict=True)
+    return msgspec.structs.replace(
+        rule, overheads=tuple(new if new is old or not old.logs else _together(old, new) for old, new in pairs)
+    )
 
 
 def refit_from(rule: ReserveRule, kept: Iterable[tuple[Question, int]], source: str) -> ReserveRule:
-    """The same from what ranks kept back, in bytes: middle of each kind, and range with a margin for chance.
+    """The rule fitted to nothing but what ranks kept back, in bytes: the middle of each kind, and a margin for chance.
 
     A kind that no start-up is of stays as it is.
     """
@@ -81,4 +88,16 @@ def _measured(overhead: Overhead, amounts: list[int], source: str) -> Overhead:
         high=amounts[-1] + margin,
         logs=count,
         source=source,
+    )
+
+
+def _together(old: Overhead, new: Overhead) -> Overhead:
+    logs = old.logs + new.logs
+    return msgspec.structs.replace(
+        new,
+        low=min(old.low, new.low),
+        best=(old.best * old.logs + new.best * new.logs) // logs,
+        high=max(old.high, new.high),
+        logs=logs,
+        source=f"{new.source}; before that: {old.source}",
     )

@@ -64,9 +64,9 @@ class Cell(_Part, frozen=True, kw_only=True):
 
 
 class Filled(_Part, frozen=True, kw_only=True):
-    """Users that TensorRT-LLM held at once, measured."""
+    """Users that TensorRT-LLM held at once, measured; once, though both collections may have it."""
 
-    id: str
+    ids: tuple[str, ...]
     model: str
     gpu: str
     tensor_parallel: int
@@ -88,6 +88,8 @@ class Deployments(_Part, frozen=True, kw_only=True):
 
     about: str
     deployments: tuple[Deployed, ...]
+    fitted_only: tuple[Deployed, ...]
+    """Start-ups that say what was kept back and are left out of what is compared, for a reason given there."""
     left_out: tuple[LeftOut, ...]
     cells: tuple[Cell, ...]
     tensorrt_llm: tuple[Filled, ...]

@@ -90,17 +90,18 @@ def outcome(one: Deployed, question: Question) -> Outcome:
     interval = answer.interval
     assert interval is not None
     if one.printed.concurrency is not None:
-        name, printed, unit = "concurrency", float(one.printed.concurrency), 1 / window
+        name, printed = "concurrency", float(one.printed.concurrency)
+        low, predicted, high = (end / window for end in msgspec.structs.astuple(interval.tokens))
     elif one.printed.kv_gib is not None:
-        name, printed, unit = "KV GiB", float(one.printed.kv_gib), 0.0
-    else:
-        name, printed, unit = "tokens", float(one.printed.tokens or 0), 1.0
-    if unit:
-        low, predicted, high = (unit * end for end in (interval.tokens.low, interval.tokens.best, interval.tokens.high))
-        kv_off = kv.value / _GIB * (1 - printed / predicted) if predicted else 0.0
-    else:
+        name, printed = "KV GiB", float(one.printed.kv_gib)
         low, predicted, high = kv.low / _GIB, kv.value / _GIB, kv.high / _GIB
-        kv_off = predicted - printed
+    else:
+        # Only of models with one group, where the line is blocks times their tokens in every release.
+        assert answer.kv_cache.printed_tokens is not None
+        assert len(answer.kv_cache.groups) == 1
+        name, printed, predicted = "tokens", float(one.printed.tokens or 0), float(answer.kv_cache.printed_tokens)
+        low, high = predicted * kv.low / kv.value, predicted * kv.high / kv.value
+    kv_off = kv.value / _GIB * (1 - printed / predicted) if predicted > 0 else kv.value / _GIB - printed
     return Outcome(
         ids=one.ids,
         labels=labels_of(question, answer),

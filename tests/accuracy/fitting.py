@@ -1,6 +1,6 @@
 """The overheads of the bundled engines, fitted again to start-ups: to all of them, or to all but some."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 
 import msgspec
@@ -63,7 +63,7 @@ def observed() -> tuple[Kept, ...]:
 
 
 def _from_logs() -> Iterator[Kept]:
-    for one in deployments().deployments:
+    for one in (*deployments().deployments, *deployments().fitted_only):
         if not one.fitted:
             continue
         question = asked(one)
@@ -72,9 +72,11 @@ def _from_logs() -> Iterator[Kept]:
         printed = one.printed
         if printed.kv_gib is not None:
             cache_bytes = int(printed.kv_gib * _GIB)
-        else:
-            assert printed.concurrency is not None, "tokens alone don't say what a window takes"
+        elif printed.concurrency is not None:
             cache_bytes = int(printed.concurrency * answer.ladder[6].value)
+        else:
+            assert printed.tokens is not None
+            cache_bytes = printed.tokens * answer.kv_cache.bytes_per_token
         yield Kept(
             question=question,
             bytes=kept_back(Started(question, weights, cache_bytes)),
@@ -115,26 +117,65 @@ def filled(one: Filled) -> Question:
 def fitted(engine: Pinned[Engine], without: Callable[[Kept], bool], source: str) -> Engine:
     """One release with its overheads fitted to what says something of it, but for what is left out.
 
-    A kind whose start-ups are all left out is no longer known: its neighbours stand in.
+    A kind whose start-ups are all left out is no longer known. For one of any card, cache and model the nearest number
+    of ranks stands in; otherwise, or where no start-up of the release's rule is left, the same kind of the nearest
+    release with another rule that has one; and a special kind that no release knows is dropped.
     """
-    rule = engine.spec.reserve_rule
-    assert isinstance(rule, Profiled | Measured)
-    used = [one for one in observed() if engine.key in one.informs and not without(one)]
-    fit = refit_from(rule, ((one.question, one.bytes) for one in used), source)
-    known = {one for one in fit.overheads if one.source == source}
-    overheads = tuple(_if_known(one, known) for one in fit.overheads)
+    fit, known = _fit(engine, without, source)
+    overheads = tuple(_if_known(one, known, engine.key, without, source) for one in fit.overheads)
     kept = tuple(one for one in overheads if one is not None)
     return msgspec.structs.replace(engine.spec, reserve_rule=msgspec.structs.replace(fit, overheads=kept))
 
 
-def _if_known(overhead: Overhead, known: Iterable[Overhead]) -> Overhead | None:
-    """As fitted, or as assumed from the start; else the nearest of the same cards, or nothing where it is special."""
+def _fit(
+    engine: Pinned[Engine], without: Callable[[Kept], bool], source: str
+) -> tuple[Profiled | Measured, tuple[Overhead, ...]]:
+    """A release's rule fitted to the start-ups that are left, and the kinds that any of them is of."""
+    rule = engine.spec.reserve_rule
+    assert isinstance(rule, Profiled | Measured)
+    used = [one for one in observed() if engine.key in one.informs and not without(one)]
+    fit = refit_from(rule, ((one.question, one.bytes) for one in used), source)
+    assert isinstance(fit, Profiled | Measured)
+    return fit, tuple(one for one in fit.overheads if one.source == source)
+
+
+def _if_known(
+    overhead: Overhead, known: tuple[Overhead, ...], key: str, without: Callable[[Kept], bool], source: str
+) -> Overhead | None:
     if overhead in known or overhead.logs == 0:
         return overhead
-    if overhead.cards or overhead.caches or overhead.weights or overhead.experts is not None:
+    stands_in: Overhead | None = None
+    if _is_plain(overhead):
+        plain = [one for one in known if _is_plain(one)]
+        stands_in = min(plain, key=lambda one: abs(one.tensor_parallel[0] - overhead.tensor_parallel[0]), default=None)
+    if stands_in is None:
+        stands_in = _elsewhere(overhead, key, without, source)
+    if stands_in is None:
+        return overhead if _is_plain(overhead) else None
+    return msgspec.structs.replace(overhead, low=stands_in.low, best=stands_in.best, high=stands_in.high, logs=0)
+
+
+def _elsewhere(overhead: Overhead, key: str, without: Callable[[Kept], bool], source: str) -> Overhead | None:
+    """The same kind in the nearest release with another rule that a start-up of it is left of."""
+    if not key.startswith("vllm@"):
         return None
-    plain = [one for one in known if not (one.cards or one.caches or one.weights or one.experts is not None)]
-    if not plain:
-        return overhead
-    nearest = min(plain, key=lambda one: abs(one.tensor_parallel[0] - overhead.tensor_parallel[0]))
-    return msgspec.structs.replace(overhead, low=nearest.low, best=nearest.best, high=nearest.high, logs=0)
+    others = {one.question.engine.key for one in observed() if not era_of(key) & one.informs and not without(one)}
+    for other in sorted((one for one in others if one.startswith("vllm@")), key=lambda one: _distance(one, key)):
+        _, known = _fit(catalog().engines.pinned(other, None), without, source)
+        same = [one for one in known if _kind(one) == _kind(overhead)]
+        if same:
+            return same[0]
+    return None
+
+
+def _distance(one: str, other: str) -> tuple[int, str]:
+    return abs(_minor(one) - _minor(other)), one
+
+
+def _kind(overhead: Overhead) -> tuple[object, ...]:
+    return (overhead.cards, overhead.caches, overhead.experts, overhead.weights, overhead.tensor_parallel)
+
+
+def _is_plain(overhead: Overhead) -> bool:
+    """Whether it is of any card, cache, model and format, at some number of ranks."""
+    return not (overhead.cards or overhead.caches or overhead.weights) and overhead.experts is None

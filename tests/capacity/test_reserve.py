@@ -10,7 +10,7 @@ from service.capacity.defaults import held_back
 from service.capacity.errors import NotPlannedYet, UnsupportedCombination
 from service.capacity.fraction import shared_by
 from service.capacity.planner import plan
-from service.capacity.reserve_fit import Started, kept_back, refit
+from service.capacity.reserve_fit import Started, kept_back, refit, refit_from
 from service.capacity.reserve_rules import HeldBack, Overhead, Profiled
 from service.capacity.units import exact
 from service.catalog.bundled import bundled_versions
@@ -183,22 +183,40 @@ def test_what_was_kept_back_is_what_neither_weights_nor_cache_took() -> None:
     assert kept_back(started) == visible * 9 // 10 - 65 * GIB
 
 
-def test_refitting_takes_the_middle_and_leaves_other_kinds_alone() -> None:
+def kept_by_three() -> tuple[Profiled, list[Started]]:
+    """A rule, and three start-ups that kept 100, 200 and 600 MiB beside the sampler's 38.9 x 1,024 x 128,256 B."""
     asked = question(LLAMA, "h100-sxm-80gb", "vllm@0.12", gpu_memory_utilization=0.9)
     profiled = asked.engine.spec.reserve_rule
     assert isinstance(profiled, Profiled)
     usable = answer(LLAMA, "h100-sxm-80gb", "vllm@0.12").ladder[1].value
-    sampler = 5_108_898_202
-    kv = [usable - 15 * GIB - sampler - extra * MIB for extra in (100, 200, 600)]
-    fit = refit(profiled, [Started(asked, 15 * GIB, one) for one in kv], "three start-ups")
-    changed = [(old, new) for old, new in zip(profiled.overheads, fit.overheads, strict=True) if old != new]
-    ((_, new),) = changed
+    kv = [usable - 15 * GIB - 5_108_898_202 - extra * MIB for extra in (100, 200, 600)]
+    return profiled, [Started(asked, 15 * GIB, one) for one in kv]
+
+
+def changed(before: Profiled, after: Any) -> tuple[Overhead, Overhead]:  # noqa: ANN401 - a rule
+    (found,) = [(old, new) for old, new in zip(before.overheads, after.overheads, strict=True) if old != new]
+    return found
+
+
+def test_fitting_takes_the_middle_and_leaves_other_kinds_alone() -> None:
+    profiled, started = kept_by_three()
+    kept = [(one.question, kept_back(one)) for one in started]
+    _, new = changed(profiled, refit_from(profiled, kept, "three start-ups"))
     # A margin of half a GiB over the root of three at both ends.
     margin = int(512 * MIB / 3**0.5)
     assert (new.best, new.logs, new.source) == (200 * MIB, 3, "three start-ups")
     assert new.low == pytest.approx(100 * MIB - margin, rel=0.001)
     assert new.high == pytest.approx(600 * MIB + margin, rel=0.001)
-    assert isinstance(new, Overhead)
+
+
+def test_fitting_again_counts_the_start_ups_from_before() -> None:
+    profiled, started = kept_by_three()
+    old, new = changed(profiled, refit(profiled, started, "three start-ups"))
+    assert new.logs == old.logs + 3
+    assert new.best == (old.best * old.logs + 200 * MIB * 3) // (old.logs + 3)
+    assert new.low <= old.low
+    assert new.high >= max(old.high, 600 * MIB)
+    assert new.source == f"three start-ups; before that: {old.source}"
 
 
 def test_a_verdict_is_likely_where_only_the_low_end_fails_and_unlikely_where_only_the_high_end_holds() -> None:
