@@ -35,8 +35,7 @@ def largest_of_all(question: Question, deployment: Deployment, users: int, *, pa
 def _profiled_whole(question: Question) -> int:
     """Windows of up to so many tokens change what is kept back; 0: none does."""
     rule, levers = question.engine.spec.reserve_rule, question.levers
-    given = levers.reserve_bytes is not None or levers.kv_cache_memory_bytes is not None
-    return rule.whole_windows_up_to if isinstance(rule, Profiled) and not given else 0
+    return rule.whole_windows_up_to if isinstance(rule, Profiled) and levers.reserve_bytes is None else 0
 
 
 def _at(question: Question, window: int, users: int, *, paged: bool) -> int | str:

@@ -18,6 +18,8 @@ from service.capacity.lengths import Bin, Joint, Mean, Rows, Total, Workload
 from service.capacity.planner import plan
 from service.capacity.pool import pool_of
 from service.capacity.pool_lengths import held_in
+from service.catalog.bundled import bundled_versions
+from service.catalog.entries import Catalog
 from service.catalog.resolve import resolve
 from service.readers import strict_json
 from service.readers.question import AskedQuestion
@@ -176,6 +178,25 @@ def test_a_given_cache_that_is_not_there_says_how_much_is() -> None:
     assert (fits(question, kv_cache_memory_bytes=least), fits(question, kv_cache_memory_bytes=least - 1)) == (
         True, False,
     )  # fmt: skip
+
+
+def test_a_given_cache_leaves_the_release_its_step_which_is_the_whole_window() -> None:
+    levers = {"kv_cache_memory_bytes": 7_700_000_000, "max_model_len": 100_000}
+    question = {
+        "model": "meta-llama/Llama-3.1-8B-Instruct", "gpu": "rtx-3090", "engine": "vllm@0.7", "levers": levers,
+        "targets": {"users": 3},
+    }  # fmt: skip
+    catalog = Catalog(1, bundled_versions())
+
+    def at(window: int) -> Answer:
+        asked = question | {"levers": levers | {"max_model_len": window}}
+        return plan(resolve(strict_json.convert(asked, AskedQuestion), catalog))
+
+    found = at(100_000).inverse
+    assert found is not None
+    window = found.max_model_len
+    assert window is not None
+    assert (at(window).fits, at(window + 1).fits) == (True, False)
 
 
 def test_a_cache_that_would_have_to_be_larger_than_what_is_left_says_both() -> None:
