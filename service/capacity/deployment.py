@@ -100,6 +100,7 @@ def deploy(question: Question) -> Deployment:
         compute_capability=None if rules is None else capability,
         latents_as_heads=rules is not None and rules.latents_as_heads,
     )
+    dtype = _as_kept(dtype, caches, storage)
     footprints = _footprints(question, caches, storage)
     whole = _footprints(question, caches, msgspec.structs.replace(storage, tensor_parallel=1))
     layout = layout_of(footprints, rules=rules, architecture=model.architecture, block_size=levers.block_size)
@@ -125,6 +126,16 @@ def deploy(question: Question) -> Deployment:
     )
 
 
+def _as_kept(dtype: Resolved, caches: tuple[CacheKind, ...], storage: Storage) -> Resolved:
+    """Name the record that kernels of sparse attention take on this card, where it is another than was asked for."""
+    kept = {cache.stored_as(storage) for cache in caches if isinstance(cache, LatentAttention)} - {dtype.dtype}
+    if storage.latents_as_heads or not kept:
+        return dtype
+    (record,) = kept
+    asked = f"{dtype.dtype} was asked for" if dtype.reason is None else dtype.reason
+    return Resolved(record, f"{asked}; kernels of sparse attention keep {record} on this card")
+
+
 def terms_of(engine: Engine, levers: Levers) -> Terms:
     """Say what the engine adds to a request's own length: nothing, where it has no rules."""
     rules = engine.block_rules
@@ -146,15 +157,22 @@ def default_block_size(engine: Engine, gpu: Gpu, caches: tuple[CacheKind, ...]) 
     rules, usual = engine.block_rules, engine.block_size
     if rules is None:
         return usual
-    kinds = {str(cache.__struct_config__.tag) for cache in caches}
-    if "index_keys" in kinds:
-        tokens = _SPARSE_LATENT_BLOCK if "latent" in kinds else _BLOCK_SPARSE_BLOCK
+    tokens = _sparse_block(caches)
+    if tokens is not None:
         return Figure(tokens, "the block that kernels of sparse attention take", "medium")
-    capability = compute_capability(gpu)
+    capability, kinds = compute_capability(gpu), {str(cache.__struct_config__.tag) for cache in caches}
     if "latent" in kinds and capability is not None and str(capability[0]) in rules.latent_block_size:
         tokens = rules.latent_block_size[str(capability[0])]
         return Figure(tokens, "the block that kernels for latents take on this card", "medium")
     return usual
+
+
+def _sparse_block(caches: tuple[CacheKind, ...]) -> int | None:
+    """Tokens of a block that kernels of sparse attention take; null where these caches need no such kernels."""
+    keys = [cache for cache in caches if isinstance(cache, IndexKeys)]
+    if keys and any(isinstance(cache, LatentAttention) for cache in caches):
+        return _SPARSE_LATENT_BLOCK
+    return _BLOCK_SPARSE_BLOCK if any(cache.tokens_per_key == 1 for cache in keys) else None
 
 
 def default_block_size_of(question: Question) -> Figure[int]:
@@ -170,9 +188,9 @@ def _check_kernels(question: Question, caches: tuple[CacheKind, ...], dtype: str
     if rules.latents_as_heads and dtype not in PLAIN_BITS and any(isinstance(c, LatentAttention) for c in caches):
         detail = f"{question.engine.key} has no kernels for latents; formats: {', '.join(PLAIN_BITS)}"
         raise UnsupportedCombination(Fault("/levers/kv_cache_dtype", detail))
-    least = default_block_size(question.engine.spec, question.gpu.spec, caches)
-    if any(isinstance(cache, IndexKeys) for cache in caches) and levers.block_size % least.value:
-        detail = f"kernels of sparse attention take blocks of {least.value} tokens, or a multiple"
+    least = _sparse_block(caches)
+    if least is not None and levers.block_size % least:
+        detail = f"kernels of sparse attention take blocks of {least} tokens, or a multiple"
         raise UnsupportedCombination(Fault("/levers/block_size", detail))
 
 

@@ -10,7 +10,11 @@ from service.capacity.answer import Answer
 from service.capacity.cache.footprint import State
 from service.capacity.deployment import terms_of
 from service.capacity.errors import NotPlannedYet, Refused, UnsupportedCombination
+from service.capacity.figures import Figure
+from service.capacity.placement import stages
 from service.capacity.planner import plan
+from service.catalog.bundled import bundled_versions
+from service.catalog.entries import Catalog
 from service.catalog.resolve import resolve
 from service.readers import strict_json
 from service.readers.question import AskedQuestion
@@ -230,6 +234,38 @@ def test_leftover_layers_go_to_the_stages_before_the_last() -> None:
     assert found.kv_cache.bytes_per_token == 14 * 2048
 
 
+@pytest.mark.parametrize(
+    ("layers", "count", "expected"),
+    [
+        (40, 4, [10, 10, 10, 10]),
+        (41, 4, [10, 10, 11, 10]),
+        (42, 4, [10, 11, 11, 10]),
+        (43, 4, [11, 11, 11, 10]),
+        (45, 8, [5, 5, 6, 6, 6, 6, 6, 5]),
+    ],
+)
+def test_every_leftover_layer_has_its_stage_the_last_but_one_first(
+    layers: int, count: int, expected: list[int]
+) -> None:
+    asked = {
+        "model": "test/scheme", "gpu": "card", "engine": "ruled@1",
+        "levers": {"max_model_len": 16, "pipeline_parallel": count},
+    }  # fmt: skip
+    question = resolve(strict_json.convert(asked, AskedQuestion), fixed_catalog())
+    model = msgspec.structs.replace(question.model.spec, layers=Figure(layers, "the test", "high"))
+    cut = stages(model, question.levers)
+    assert [len(range(layers)[stage.layers.start : stage.layers.stop]) for stage in cut] == expected
+    assert [(stage.first, stage.last) for stage in cut] == [(place == 0, place == count - 1) for place in range(count)]
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_a_pipeline_keeps_a_batch_in_flight_in_each_of_its_stages(count: int) -> None:
+    found = answer("windows", gpu="small", max_model_len=131_072, pipeline_parallel=count)
+    # A window of 1,024 and one batch of 2,048 for each stage, in blocks of 16, and one block more.
+    windows = -(-(1023 + count * 2048) // 16) + 1
+    assert [group.blocks_per_window for group in found.kv_cache.groups] == [8192, windows, windows, windows]
+
+
 def test_groups_are_formed_once_and_a_stage_keeps_its_layers_of_each() -> None:
     found = answer("states", pipeline_parallel=2, pipeline_layers=[8, 32], enable_prefix_caching=False)
     # Stage two has layers 8 to 39: 8 of attention and 24 states, dealt to three groups of ten before: 8 of each.
@@ -317,6 +353,26 @@ def test_the_record_of_a_sparse_latent_depends_on_the_card(gpu: str, dtype: str,
     found = answer("sparse", gpu=gpu, kv_cache_dtype=dtype)
     assert found.kv_cache.bytes_per_token == 40 * (record + 132)
     assert found.kv_cache.block_size == 64
+
+
+@pytest.mark.parametrize(
+    ("gpu", "asked", "kept", "reason"),
+    [
+        ("hopper", "fp8", "fp8_ds_mla", "fp8 was asked for; kernels of sparse attention keep fp8_ds_mla on this card"),
+        (
+            "workstation", "auto", "fp8_ds_mla",
+            "auto: the model's dtype is bfloat16; kernels of sparse attention keep fp8_ds_mla on this card",
+        ),
+        ("blackwell", "fp8", "fp8", None),
+        ("hopper", "bf16", "bf16", None),
+    ],
+)  # fmt: skip
+def test_the_record_that_sparse_kernels_take_is_named_as_the_format(
+    gpu: str, asked: str, kept: str, reason: str | None
+) -> None:
+    found = answer("sparse", gpu=gpu, kv_cache_dtype=asked)
+    assert found.kv_cache.dtype == kept
+    assert [one.reason for one in found.assumed if one.name == "kv_cache_dtype"] == ([reason] if reason else [])
 
 
 def test_without_an_engines_kernels_fp8_latents_are_half() -> None:
@@ -537,6 +593,16 @@ def test_defaults_of_the_engine_are_its_own_and_not_the_callers_levers() -> None
 
 def test_a_block_that_the_kernels_do_not_take_is_refused() -> None:
     assert fault("sparse", gpu="hopper", block_size=16)[0] == "/levers/block_size"
+
+
+def test_keys_of_many_tokens_each_bind_no_block() -> None:
+    # Qwen3.8-Flash-Next scores blocks of tokens: its keys stand for several tokens, and no kernel asks for 128.
+    asked = {
+        "model": "Qwen/Qwen3.8-Flash-Next", "gpu": "h200-sxm-141gb", "engine": "vllm@0.33",
+        "levers": {"max_model_len": 8192, "block_size": 1600},
+    }  # fmt: skip
+    found = plan(resolve(strict_json.convert(asked, AskedQuestion), Catalog(1, bundled_versions())))
+    assert found.kv_cache.block_size == 1600
 
 
 def test_tuples_are_made_only_of_pages_that_they_can_hold() -> None:
