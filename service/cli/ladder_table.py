@@ -83,8 +83,8 @@ def _groups(answer: Answer) -> list[str]:
     if not cache.groups:
         return []
     alike = Counter(cache.groups)
-    window = shown_gib(next(rung.value for rung in answer.ladder if rung.name == "bytes_per_window"))
-    padding = shown_gib(cache.padding_bytes_per_window)
+    window = next(rung.value for rung in answer.ladder if rung.name == "bytes_per_window")
+    whole, padding = shown_gib(window), shown_gib(cache.padding_bytes_per_window)
     printed = f", {cache.printed_tokens:,} tokens" if cache.printed_tokens is not None else ""
     return [
         "\nGroups",
@@ -93,8 +93,9 @@ def _groups(answer: Answer) -> list[str]:
             f" {group.blocks_per_window:,} {_blocks(group)} for a full window"
             for group, count in alike.items()
         ),
-        f"  padding: {padding} of the {window} that a full window takes ({cache.padding_bytes_per_window:,} B)",
-        f"  printed at start-up: {cache.max_concurrency:,.2f}x{printed}",
+        f"  padding: {padding} of the {whole} that a full window takes ({cache.padding_bytes_per_window:,} B)",
+        # Not from `max_concurrency`: it has six digits, and rounding it once more may turn the last.
+        f"  printed at start-up: {cache.blocks * cache.block_bytes / window:,.2f}x{printed}",
     ]
 
 

@@ -73,6 +73,13 @@ def test_what_would_fit_and_what_would_not_help_is_said() -> None:
     ) in result.stdout
 
 
+def test_what_the_engine_prints_is_rounded_once() -> None:
+    arguments = ("Qwen/Qwen3.5-35B-A3B", "h200-sxm-141gb", "--engine", "vllm@0.19", "--max-model-len", "10240")
+    levers = ("--set", "weight_dtype=fp8", "--set", "kv_cache_memory_bytes=96550865182")
+    # 4,464 blocks, 13 to a window: 343.3846, which with six digits is 343.385.
+    assert "\n  printed at start-up: 343.38x" in headcount("plan", *arguments, *levers).stdout
+
+
 def test_json_is_exactly_what_the_service_returns(client: httpx.Client, service_url: str) -> None:
     arguments = ("plan", *LLAMA, "--max-model-len", "8192", "--json", "--set", "kv_cache_dtype=fp8")
     body = REFERENCE | {"levers": {"max_model_len": 8192, "kv_cache_dtype": "fp8"}}
