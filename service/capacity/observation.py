@@ -26,12 +26,12 @@ def compare(question: Question, answer: Answer, observed: Observed) -> Compariso
     held = None
     if observed.outcome != "unfinished" and observed.failure != "device_not_free":
         held = starts == (observed.outcome == "ready")
-    cause, amount = _most_off(figures, answer)
+    cause, amount = _most_off(tuple(_figures(question, answer, _with_implied_cache(answer, observed))), answer)
     return Comparison(
         summary=summary_of(figures, starts=starts, observed=observed, cause=cause),
         predicted_to_start=starts,
         verdict_held=held,
-        off_most=cause,
+        off_most=None if cause is None else cause.name,
         off_by_bytes=amount,
         figures=figures,
     )
@@ -95,6 +95,25 @@ def _window(answer: Answer, observed: Observed) -> Estimate | None:
     )
 
 
+def _with_implied_cache(answer: Answer, observed: Observed) -> Observed:
+    """Where no cache was printed, the one that the concurrency comes to with windows as large as predicted.
+
+    Without it a rung that is printed and hardly off would be named where the cache is far off.
+    """
+    if observed.kv_budget is not None or observed.max_concurrency is None:
+        return observed
+    users, window = (
+        exact(observed.max_concurrency),
+        next(r.value for r in answer.ladder if r.name == "bytes_per_window"),
+    )
+    cache = Estimate(
+        int((users - _PRINTED_TO) * window),
+        int(users * window),
+        int((users + _PRINTED_TO) * window) + answer.kv_cache.block_bytes,
+    )
+    return msgspec.structs.replace(observed, kv_budget=cache)
+
+
 def _in_bytes(rung: Rung, seen: Estimate) -> ComparedFigure:
     return _compared(rung.name, "B", Estimate(rung.low, rung.value, rung.high), seen)
 
@@ -145,18 +164,18 @@ def _concurrency(question: Question, answer: Answer, users: float) -> ComparedFi
     )
 
 
-def _most_off(figures: tuple[ComparedFigure, ...], answer: Answer) -> tuple[str | None, int | None]:
+def _most_off(figures: tuple[ComparedFigure, ...], answer: Answer) -> tuple[ComparedFigure | None, int | None]:
     """The rung that explains most, in bytes of the cache; the cache itself only where nothing above it is known."""
     users = exact(answer.kv_cache.max_concurrency)
-    off = {
-        figure.name: int(figure.difference * (users if figure.name == "bytes_per_window" else 1))
+    off = [
+        (figure, int(figure.difference * (users if figure.name == "bytes_per_window" else 1)))
         for figure in figures
         if figure.unit == "B" and not figure.within_rounding
-    }
-    causes = {name: amount for name, amount in off.items() if name != "kv_budget"} or off
+    ]
+    causes = [one for one in off if one[0].name != "kv_budget"] or off
     if not causes:
         return None, None
-    return max(causes.items(), key=lambda cause: abs(cause[1]))
+    return max(causes, key=lambda cause: abs(cause[1]))
 
 
 def _would_start(question: Question, answer: Answer) -> bool:

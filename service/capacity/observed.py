@@ -58,7 +58,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """Null where the start-up doesn't tell: it isn't finished, or other processes held the memory."""
     off_most: str | None
     """Of memory, weights, reserve and the cost of a window the one that explains most of the difference in bytes of
-    the cache; null where all of them are as predicted."""
+    the cache; null where all of them are as predicted. Where no cache was printed, the concurrency implies one."""
     off_by_bytes: int | None
     """Its difference; for `bytes_per_window` that of all windows together."""
     figures: tuple[ComparedFigure, ...]

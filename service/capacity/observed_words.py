@@ -12,16 +12,18 @@ _NAMES = {
 }
 
 
-def summary_of(figures: tuple[ComparedFigure, ...], *, starts: bool, observed: Observed, cause: str | None) -> str:
+def summary_of(
+    figures: tuple[ComparedFigure, ...], *, starts: bool, observed: Observed, cause: ComparedFigure | None
+) -> str:
     """Say what came of the start, how far off the cache was, and which rung explains most of that."""
     by_name = {figure.name: figure for figure in figures}
     sentences = [_start(observed, starts=starts)]
     main = by_name.get("kv_budget") or by_name.get("max_concurrency")
     if main is not None:
         sentences.append(f"{_of_the_cache(main)}{_in_interval(main)}.")
-    if cause is not None and cause != "kv_budget":
-        figure = by_name[cause]
-        sentences.append(f"Furthest off is {_NAMES[cause]}: {_beside(figure)}.")
+    if cause is not None and cause.name != "kv_budget":
+        told = "" if cause.name in by_name else ", as the concurrency tells"
+        sentences.append(f"Furthest off is {_NAMES[cause.name]}: {_beside(cause)}{told}.")
     elif cause is None and figures:
         sentences.append("Every figure of memory is as predicted, as far as it was printed.")
     return " ".join(sentences)

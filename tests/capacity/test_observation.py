@@ -215,6 +215,23 @@ def test_a_target_that_is_not_met_is_no_failed_start() -> None:
     assert not beside(question(targets={"users": 1}, levers={"reserve_bytes": 60 * GIB})).predicted_to_start
 
 
+def test_where_only_the_concurrency_tells_of_the_cache_the_rung_that_explains_it_is_named() -> None:
+    # 40 windows of 8,192 tokens x 131,072 B are 40 GiB; 17,919,056,025 B of 76,968,728,985 are left for the reserve.
+    found = beside(question(), weights=surely(16_100_000_000), max_concurrency=40.0)
+    kept = 76_968_728_985 - 16_100_000_000 - 40 * GIB
+    assert (found.off_most, found.off_by_bytes) == ("reserve", kept - 3 * GIB)
+    assert found.summary.endswith(
+        "Concurrency: 40.00 where 53.72 was predicted. Furthest off is the reserve: 16.69 GiB where 3.00 GiB was"
+        " predicted (+13.69 GiB), as the concurrency tells."
+    )
+    # What was computed for that isn't shown as if it had been printed.
+    assert list(figures(found)) == ["weights", "max_concurrency"]
+    # Without the weights the reserve isn't known either: the cache is what is off.
+    assert beside(question(), max_concurrency=40.0).off_most == "kv_budget"
+    # 53.72 is what was predicted, as far as it is printed.
+    assert beside(question(), weights=surely(WEIGHTS), max_concurrency=53.72).off_most is None
+
+
 def test_the_cache_is_what_is_off_only_where_nothing_above_it_is_known() -> None:
     # Weights of 500 B more and a reserve of 200 B more make 700 B less of it.
     both = beside(question(), weights=surely(WEIGHTS + 500), kv_budget=surely(KV - 700))
