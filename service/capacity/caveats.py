@@ -204,7 +204,9 @@ def _assumed_of_groups(question: Question, deployment: Deployment) -> list[Assum
         found.append(Assumed("batches_in_flight", str(batches.value), f"{engine.key}: {batches.source}"))
     layout = rules.layouts.get(question.model.spec.architecture)
     if layout is not None or any(isinstance(span, Ring) for span in spans):
-        reason = f"how {engine.key} lays these caches out was read in its source; no log of this model confirms it"
+        reason = (
+            f"no log states how {engine.key} lays these caches out: it was read in its source or follows from counts"
+        )
         found.append(Assumed("block_layout", layout or "padded", reason))
     if any(isinstance(span, State) for span in spans):
         on = rules.state_copies_for_prefix_caching

@@ -111,6 +111,44 @@ def test_20_the_size_that_an_engine_prints_is_no_capacity(client: httpx.Client) 
     assert [round(kib) for kib in sizes] == [330, 20]
 
 
+def test_20_one_card_prints_260006_tokens_at_8k_and_1077542_at_262k(client: httpx.Client) -> None:
+    # Qwen3.8-Flash-Next on one GB10, in blocks of 1,600 tokens. 260,006 is 730 x 8,192 / 23 and 1,077,542 is
+    # 744 x 262,144 / 181, cut: no other counts up to 2,000 blocks give both with 158 = 164 - 6 blocks between them. So
+    # index keys lie in the blocks of keys and values (blocks of their own would be 1 and 6 more), and 17 are fixed. Two
+    # tokens are drafted: the page of 1,600 tokens then is the shortest, in steps of 16, that holds a state.
+    def blocks(window: int) -> dict[str, int]:
+        answer = ask(
+            client,
+            "Qwen/Qwen3.8-Flash-Next",
+            engine="vllm@0.32",
+            gpu="gb10",
+            weight_dtype="nvfp4",
+            max_model_len=window,
+            block_size=1600,
+            kv_cache_memory_bytes=28 * GIB,
+        )
+        assert answer["kv_cache"]["block_size"] == 1600
+        # 12 layers x 1,600 tokens x (2 heads x 512 x 2 B, and a key of 256 B for 4 tokens).
+        assert answer["kv_cache"]["block_bytes"] == 12 * 1600 * (2048 + 64)
+        groups = answer["kv_cache"]["groups"]
+        return {f"{number} {' '.join(one['kinds'])}": one["blocks_per_window"] for number, one in enumerate(groups)}
+
+    # Two copies of four groups of states with prefix caching, and a ring.
+    fixed = {
+        **{f"{number} gated_delta_net": 2 for number in range(3)},
+        "3 short_conv": 2, "5 ring": 1,
+    }  # fmt: skip
+    assert blocks(8192) == fixed | {"4 full index_keys": 6}
+    assert blocks(262_144) == fixed | {"4 full index_keys": 164}
+    # What drafts of this model keep isn't published, and a question that drafts is refused. A state for each of the two
+    # tokens, in each group:
+    short, long = (sum(blocks(window).values()) + 4 * 2 for window in (8192, 262_144))
+    state = 48 * 128 * 128 * 4 + (3 + 2) * 10_240 * 2
+    assert 16 * -(-state // (16 * 2048)) == 1600
+    assert (short, long) == (23, 181)
+    assert (730 * 8192 // short, 744 * 262_144 // long) == (260_006, 1_077_542)
+
+
 def test_21_ten_times_the_tokens_after_an_upgrade_are_the_same_bytes(client: httpx.Client) -> None:
     # Gemma 4 31B with 4-bit weights on an A100 of 80 GB: about 55k tokens in 0.20.0, about 525k in 0.21.0, both in
     # "~50 GB". Engines print GiB: 50 GiB are 20,480 blocks of 10 x 262,144 B, 50 x 10^9 B would be 19,073.
