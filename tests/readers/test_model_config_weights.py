@@ -1,6 +1,6 @@
 """Which number format a config.json's quantisation puts each group of weights in."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -279,6 +279,105 @@ def test_the_checkpoints_own_cache_format_is_read(scheme: dict[str, Any], dtype:
 def test_a_cache_format_that_is_not_planned_is_refused() -> None:
     with pytest.raises(NotPlannedYet, match="8 bits of type int"):
         parts(LLAMA, compressed(8, "int", kv_cache_scheme={"num_bits": 8, "type": "int"}))
+
+
+EVERY = [*range(32)]
+ATTENTION, FEED_FORWARD = 4_096 * (4_096 + 1_024 + 1_024 + 4_096), 3 * 4_096 * 14_336
+"""Parameters of one layer of Llama-3.1-8B: queries, keys, values and output; gate, up and down."""
+
+
+def plain_layers(ignored: Sequence[str], method: str = "compressed-tensors") -> tuple[int, int]:
+    """Parameters of attention and of feed-forward that stay in 16 bits."""
+    own: Mapping[str, Any] = {
+        "compressed-tensors": compressed(8, "int", ignore=ignored),
+        "awq": {"quant_method": "awq", "bits": 4, "modules_to_not_convert": ignored},
+        "modelopt": {"quant_algo": "FP8", "exclude_modules": ignored},
+    }
+    model = read_model({**LLAMA, "quantization_config": own[method]})
+    assert model.weights is not None
+    plain = [part for part in model.weights.value if part.dtype == "bf16"]
+    attention = sum(part.parameters for part in plain if part.name.startswith(("attention", "key and value")))
+    dense = sum(part.parameters for part in plain if part.name.startswith("dense"))
+    together = sum(part.parameters for part in plain if part.name == "layers")
+    return (32 * ATTENTION, 32 * FEED_FORWARD) if together else (attention, dense)
+
+
+@pytest.mark.parametrize(
+    ("method", "ignored", "attention", "feed_forward"),
+    [
+        *(
+            ("compressed-tensors", ignored, EVERY, EVERY)
+            for ignored in (
+                ["re:.*"],
+                ["re:.*.*"],
+                ["*"],
+                ["model"],
+                ["model.layers"],
+                ["re:model.layers.*"],
+                [r"re:model\.layers\..*"],
+                [r"re:^model\.layers\.\d+\..*$"],
+                ["re:(lm_head|.*mlp.*|.*self_attn.*)"],
+                ["re:.*(mlp|self_attn).*"],
+                ["re:.*(mlp)?.*"],
+                ["re:.*_proj$"],
+                ["Linear"],
+            )
+        ),
+        ("awq", ["model"], EVERY, EVERY),
+        ("awq", ["lm_head", "model.layers"], EVERY, EVERY),
+        ("modelopt", ["model.layers.*"], EVERY, EVERY),
+        ("modelopt", ["model.layers.1.*", "lm_head"], [1], [1]),
+        ("modelopt", ["model.layers.1*"], [1, *range(10, 20)], [1, *range(10, 20)]),
+        ("modelopt", ["*mlp.gate.*", "*lm_head*"], [], []),
+        ("compressed-tensors", ["re:.*norm.*|.*mlp.*"], [], EVERY),
+        ("compressed-tensors", [r"re:.*layers\.1[0-9]\.mlp.*"], [], range(10, 20)),
+        ("compressed-tensors", [r"re:.*layers\.[12]?\d\.mlp.*"], [], range(30)),
+        ("compressed-tensors", [r"re:.*layers\.(0|1|3[01])\.mlp.*"], [], [0, 1, 30, 31]),
+        ("compressed-tensors", [r"re:.*layers\.\d{2}\.mlp.*"], [], range(10, 32)),
+        ("compressed-tensors", [r"re:.*layers\.1\..*"], [1], [1]),
+        ("compressed-tensors", [r"re:.*layers\.3.*"], [3, 30, 31], [3, 30, 31]),
+        ("compressed-tensors", [r"re:.*layers\.[^.]+\.self_attn.*"], EVERY, []),
+        ("compressed-tensors", ["re:.*gate_proj.*"], [], EVERY),
+        ("compressed-tensors", ["re:.*mlp.gate.*"], [], EVERY),
+        ("compressed-tensors", ["re:.*mlp.gate$", "re:.*gate$", "gate", "lm_head", "re:visual.*"], [], []),
+    ],
+)
+def test_a_list_of_what_is_left_out_is_read_layer_by_layer(
+    method: str, ignored: Sequence[str], attention: Sequence[int], feed_forward: Sequence[int]
+) -> None:
+    expected = (len(attention) * ATTENTION, len(feed_forward) * FEED_FORWARD)
+    assert plain_layers(ignored, method) == expected
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "",
+        "LlamaDecoderLayer",
+        "block_7",
+        "re:^(?!.*mlp).*$",
+        "re:(?i).*mlp.*",
+        "re:.*[^m]lp.*",
+        r"re:(.*mlp)\1",
+        "re:(",
+        "re:*",
+        "re:.*mlp.*)",
+        "re:a{9,99}",
+        "re:" + "[0-9]" * 3 + "mlp",
+        "re:" + "(" * 400,
+        "re:" + "x" * 501,
+    ],
+)
+def test_an_entry_that_cannot_be_read_does_not_count_as_nothing(entry: str) -> None:
+    with pytest.raises(Refused, match="nobody can tell which modules") as refused:
+        plain_layers(["lm_head", "lm_head", "re:.*norm.*", entry])
+    assert refused.value.faults[0].pointer == "/quantization_config/ignore/3"
+
+
+def test_patterns_that_stand_for_too_many_names_are_refused() -> None:
+    many = [f"re:.*layers.[0-9][0-9].{letter}{other}_mlp" for letter in "abcdefgh" for other in "abcdefgh"]
+    with pytest.raises(Refused, match="stand for too many names"):
+        plain_layers(many)
 
 
 def test_a_regular_expression_of_the_checkpoint_is_never_run() -> None:
