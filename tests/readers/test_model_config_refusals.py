@@ -189,7 +189,7 @@ def _samples() -> list[dict[str, Any]]:
     }
     quantised = {
         "quant_method": "compressed-tensors",
-        "config_groups": {"a": {"weights": {"num_bits": 4, "type": "int"}}},
+        "config_groups": {"a": {"targets": ["Linear"], "weights": {"num_bits": 4, "type": "int"}}},
     }
     scaling = {"rope_type": "yarn", "factor": 4.0}
     return [
@@ -404,6 +404,7 @@ def test_an_empty_name_under_architectures_is_none() -> None:
 
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8192}
 GROUP = {"targets": ["Linear"], "weights": {"num_bits": 8, "type": "float", "symmetric": True}}
+FOUR_BITS = {"num_bits": 4, "type": "int", "group_size": 128}
 COMPRESSED = {"quant_method": "compressed-tensors", "config_groups": {"group_0": GROUP}, "ignore": ["lm_head"]}
 KIMI = {
     **{name: value for name, value in LLAMA.items() if name != "num_key_value_heads"},
@@ -534,6 +535,29 @@ def test_what_is_said_twice_in_objects_is_refused() -> None:
             {**COMPRESSED, "config_groups": {"group_0": {**GROUP, "targets": ["re:.*mlp.*"]}}},
             "/config_groups/group_0/targets",
         ),
+        ({**COMPRESSED, "config_groups": {"group_0": {**GROUP, "targets": []}}}, "/config_groups/group_0/targets"),
+        ({**COMPRESSED, "config_groups": {"group_0": {**GROUP, "targets": None}}}, "/config_groups/group_0/targets"),
+        ({**COMPRESSED, "format": "dense"}, "/format"),
+        ({**COMPRESSED, "format": "fakequant", "quantization_status": "frozen"}, "/format"),
+        ({**COMPRESSED, "format": "marlin-24"}, "/format"),
+        ({**COMPRESSED, "config_groups": {"group_0": {**GROUP, "format": "dense"}}}, "/config_groups/group_0/format"),
+        (
+            {**COMPRESSED, "format": "int-quantized", "config_groups": {"group_0": {**GROUP, "weights": FOUR_BITS}}},
+            "/format",
+        ),
+        ({**COMPRESSED, "quantization_status": "calibration"}, "/quantization_status"),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True, "load_in_8bit": True}, "/load_in_4bit"),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": False}, "/load_in_4bit"),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True, "_load_in_8bit": True}, "/load_in_4bit"),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True, "_load_in_4bit": False}, "/load_in_4bit"),
+        (
+            {"quant_method": "bitsandbytes", "load_in_8bit": True, "llm_int8_has_fp16_weight": True},
+            "/llm_int8_has_fp16_weight",
+        ),
+        (
+            {"quant_algo": "FP8", "config_groups": {"group_0": {**GROUP, "targets": []}}},
+            "/config_groups/group_0/targets",
+        ),
         ({"quant_method": "gptq", "bits": 4, "dynamic": {"+:.*down.*": {"bits": 8}}}, "/dynamic"),
         ({"quant_method": "auto-round", "bits": 4, "extra_config": {"lm_head": {"bits": 16}}}, "/extra_config"),
         ({"quant_method": "auto-round", "bits": 4, "data_type": "mx_fp"}, "/data_type"),
@@ -567,6 +591,28 @@ def test_fields_that_quantisers_write_are_known(quantised: Mapping[str, Any]) ->
     weights = read_model({**LLAMA, "quantization_config": quantised}).weights
     assert weights is not None
     assert {part.dtype for part in weights.value} == {"bf16", "int4"}
+
+
+@pytest.mark.parametrize(
+    ("stated", "dtype"),
+    [
+        ({"format": "float-quantized", "quantization_status": "compressed"}, "fp8"),
+        # A public FP8 checkpoint of Llama-3.1-8B says both, and its matrices lie in files as F8_E4M3.
+        ({"format": "naive-quantized", "quantization_status": "frozen"}, "fp8"),
+        ({"format": "pack-quantized", "config_groups": {"group_0": {**GROUP, "weights": FOUR_BITS}}}, "int4"),
+    ],
+)
+def test_weights_that_lie_in_files_in_their_bits_are_read(stated: Mapping[str, Any], dtype: str) -> None:
+    weights = read_model({**LLAMA, "quantization_config": {**COMPRESSED, **stated}}).weights
+    assert weights is not None
+    assert {part.dtype for part in weights.value} == {"bf16", dtype}
+
+
+def test_a_group_needs_no_modules_where_the_algorithm_says_what_all_are_kept_in() -> None:
+    group = {name: value for name, value in GROUP.items() if name != "targets"}
+    weights = read_model({**LLAMA, "quantization_config": {"quant_algo": "FP8", "config_groups": {"g": group}}}).weights
+    assert weights is not None
+    assert {part.dtype for part in weights.value} == {"bf16", "fp8"}
 
 
 def test_a_block_more_than_there_are_layers_is_refused() -> None:

@@ -7,7 +7,7 @@ import msgspec
 from service.capacity.dtypes import SCALES, ElementDtype, Scales, width
 from service.errors import Fault, Refused
 from service.readers.model_config.fields import Fields
-from service.readers.model_config.quantisation_fields import HARMLESS, groups_of, refuse_sparse
+from service.readers.model_config.quantisation_fields import HARMLESS, groups_of, refuse_sparse, refuse_unpacked
 
 _WHOLE_ROWS = -1
 _SMALL_GROUP = 32
@@ -88,7 +88,13 @@ def _fp8(section: Fields, _: int) -> Format:
 
 def _bitsandbytes(section: Fields, row: int) -> Format:
     """A 32-bit scale for 64 numbers, or one of 8 bits and a 32-bit one for 256 of these."""
-    if not section.flag("load_in_4bit"):
+    four, eight = (_loads(section, name) for name in ("load_in_4bit", "load_in_8bit"))
+    if four == eight:
+        detail = f"{'both' if four else 'neither'} of load_in_4bit and load_in_8bit are true: it has to be one of them"
+        raise Refused(Fault(section.at("load_in_4bit"), detail))
+    if eight:
+        if section.flag("llm_int8_has_fp16_weight"):
+            raise Refused(Fault(section.at("llm_int8_has_fp16_weight"), "weights of 8 bits beside 16 aren't known"))
         return Format("int8", Scales(_WIDE_SCALE, row))
     stated = section.has("bnb_4bit_use_double_quant")
     assumed = None if stated else "whether scales are quantised too isn't stated: taken as not"
@@ -97,13 +103,21 @@ def _bitsandbytes(section: Fields, row: int) -> Format:
     return Format("int4", Scales(_WIDE_SCALE, 64), assumed)
 
 
+def _loads(section: Fields, name: str) -> bool:
+    """A switch of bitsandbytes, which is written with and without an underscore before it."""
+    stated = section.flag(name, otherwise=section.flag(f"_{name}"))
+    if section.flag(f"_{name}", otherwise=stated) != stated:
+        raise Refused(Fault(section.at(name), f"{name} and _{name} disagree"))
+    return stated
+
+
 def _modelopt_fp4(section: Fields, _: int) -> Format:
-    groups_of(section)
+    groups_of(section, whole=True)
     return Format("nvfp4")
 
 
 def _modelopt(section: Fields, row: int) -> Format:
-    groups_of(section)
+    groups_of(section, whole=True)
     algorithm = section.text("quant_algo") or ""
     if algorithm in ("W4A16_AWQ", "W4A8_AWQ"):
         return _integers(section, row, 4, zero_points=False, usual=_USUAL_GROUP)
@@ -126,6 +140,7 @@ def _compressed_tensors(section: Fields, row: int) -> Format:
     groups = groups_of(section)
     if not groups:
         raise Refused(Fault(section.at("config_groups"), "config_groups is missing: it says what weights are kept in"))
+    refuse_unpacked(section, groups)
     packing = section.text("format") or ""
     formats = [_group_format(weights, group.text("format") or packing, row) for group, weights in groups]
     if any(other != formats[0] for other in formats):

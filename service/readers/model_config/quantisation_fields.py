@@ -44,8 +44,10 @@ HARMLESS: Mapping[str, frozenset[str]] = {
 """Fields of each method that say how numbers were rounded or are multiplied, and not in what they are kept."""
 
 
-def groups_of(section: Fields) -> Sequence[tuple[Fields, Fields]]:
+def groups_of(section: Fields, *, whole: bool = False) -> Sequence[tuple[Fields, Fields]]:
     """The groups of `config_groups`, each with what is said of its weights.
+
+    `whole`: the method says elsewhere what all weights are kept in, and a group needn't name its modules.
 
     Raises:
         Refused: a group doesn't say that, or is for some modules only, which nobody can count.
@@ -62,7 +64,7 @@ def groups_of(section: Fields) -> Sequence[tuple[Fields, Fields]]:
         if group is None or weights is None:
             raise Refused(Fault(groups.at(name), "this group doesn't say what its weights are kept in"))
         targets = group.items("targets")
-        if targets and "Linear" not in targets:
+        if "Linear" not in targets and (targets or group.has("targets") or not whole):
             raise Refused(
                 Fault(group.at("targets"), "a group of some modules only can't be counted: only of all Linear")
             )
@@ -76,6 +78,37 @@ def open_observer(numbers: Fields | None) -> None:
     """Know what looked for the largest numbers, where anything did."""
     if numbers is not None:
         numbers.section("observer_kwargs", _OBSERVER)
+
+
+_ON_DISK = frozenset(
+    {"float-quantized", "int-quantized", "mixed-precision", "mxfp4-pack-quantized", "naive-quantized"}
+    | {"nvfp4-pack-quantized", "pack-quantized"}
+)
+"""How numbers of few bits lie in files. `dense` and `fakequant` are numbers of 16 bits that are only rounded."""
+_WHOLE_BYTES = frozenset({"int-quantized", "naive-quantized"})
+_KEPT = frozenset({"compressed", "frozen"})
+"""Stages after which weights may lie in files as their format says."""
+
+
+def refuse_unpacked(section: Fields, groups: Sequence[tuple[Fields, Fields]]) -> None:
+    """Refuse weights that aren't kept in as few bits as they are rounded to: nobody counts those.
+
+    Where no format is stated, the numbers are taken to be kept in their bits.
+    """
+    status = section.text("quantization_status")
+    if status is not None and status not in _KEPT:
+        detail = f"weights in the stage '{status[:40]}' aren't kept in their bits yet: compressed or frozen"
+        raise Refused(Fault(section.at("quantization_status"), detail))
+    outer = section.text("format")
+    for place, weights in ((section, None), *groups):
+        packing = place.text("format")
+        if packing is not None and packing not in _ON_DISK:
+            detail = f"weights that lie in files as '{packing[:40]}' aren't known: {', '.join(sorted(_ON_DISK))}"
+            raise Refused(Fault(place.at("format"), detail))
+        few = weights is not None and weights.raw("num_bits") == 4 and weights.raw("type") == "int"  # noqa: PLR2004
+        if few and (packing or outer) in _WHOLE_BYTES:
+            holder = place if packing else section
+            raise Refused(Fault(holder.at("format"), "numbers of 4 bits in a byte each aren't known"))
 
 
 def refuse_sparse(section: Fields) -> None:
