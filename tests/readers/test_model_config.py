@@ -151,6 +151,25 @@ def test_a_window_counts_only_if_it_is_switched_on_and_shorter_than_the_context(
     assert shorter.caches.value == (SlidingWindow(layers=32, kv_heads=8, key_dim=128, value_dim=128, window=4_096),)
 
 
+@pytest.mark.parametrize("model_type", ["gemma2", "gemma3_text", "cohere2", "olmo3", "mistral"])
+def test_a_window_that_is_written_as_null_is_none_and_not_the_class_default(model_type: str) -> None:
+    stated = {**LLAMA, "model_type": model_type, "rope_scaling": None, "head_dim": 128}
+    assert read_model({**stated, "sliding_window": None}).caches.value == (
+        FullAttention(layers=32, kv_heads=8, key_dim=128, value_dim=128),
+    )
+    if model_type != "mistral":
+        left_out = read_model(stated)
+        assert {cache.window for cache in left_out.caches.value if isinstance(cache, SlidingWindow)} == {4_096}
+
+
+def test_a_list_may_name_the_draft_layers_behind_the_layers() -> None:
+    listed = ["full_attention"] * 8
+    config = {**LLAMA, "model_type": "exaone4", "num_hidden_layers": 8, "sliding_window": 4096}
+    drafting = {**config, "num_nextn_predict_layers": 1}
+    expected = read_model({**drafting, "layer_types": listed})
+    assert read_model({**drafting, "layer_types": [*listed, "full_attention"]}) == expected
+
+
 def test_gemma_2_alternates_windows_and_full_attention() -> None:
     model = read_model({**LLAMA, "model_type": "gemma2", "num_hidden_layers": 26, "sliding_window": 4096})
     assert [cache.at for cache in model.caches.value if not isinstance(cache, SharedCache)] == [

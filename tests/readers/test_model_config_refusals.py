@@ -103,6 +103,31 @@ def test_kv_heads_that_do_not_divide_the_query_heads_are_refused() -> None:
     assert fault == Fault("/num_key_value_heads", "32 query heads can't be shared out among 7 KV heads")
 
 
+@pytest.mark.parametrize("entries", [1, 31, 33, 42])
+def test_a_list_of_layers_with_more_or_fewer_than_there_are_is_refused(entries: int) -> None:
+    (fault,) = faults({**LLAMA, "model_type": "qwen3", "layer_types": ["full_attention"] * entries})
+    assert fault == Fault("/layer_types", f"layer_types has {entries} items for 32 layers")
+    drafting = {**LLAMA, "model_type": "exaone4", "num_nextn_predict_layers": 2}
+    assert [fault.pointer for fault in faults({**drafting, "layer_types": ["full_attention"] * entries})] == [
+        "/layer_types"
+    ]
+    routed = {**LLAMA, "model_type": "glm4_moe", "num_experts": 8, "moe_intermediate_size": 256}
+    (fault,) = faults({**routed, "mlp_layer_types": ["sparse"] * entries})
+    assert fault == Fault("/mlp_layer_types", f"mlp_layer_types has {entries} items for 32 layers")
+
+
+def test_counting_draft_layers_for_a_list_does_not_make_them_known() -> None:
+    config = {**LLAMA, "model_type": "qwen3", "num_nextn_predict_layers": 1}
+    assert [fault.pointer for fault in faults({**config, "layer_types": ["full_attention"] * 33})] == [
+        "/num_nextn_predict_layers"
+    ]
+
+
+def test_gemma_4_without_its_window_is_refused() -> None:
+    (fault,) = faults({**LLAMA, "model_type": "gemma4_text", "sliding_window": None, "global_head_dim": 256})
+    assert fault.pointer == "/sliding_window"
+
+
 def test_two_names_of_one_field_may_not_disagree() -> None:
     (fault,) = faults({**LLAMA, "num_layers": 16})
     assert fault == Fault("/num_layers", "num_layers says 16 and num_hidden_layers says 32")

@@ -100,7 +100,8 @@ def sparse_layers(fields: Fields, shape: Shape) -> tuple[bool, ...]:
     """Which layers have routed experts: all of them, but for what the configuration takes out."""
     layers = range(shape.layers)
     if types := fields.items("mlp_layer_types"):
-        if len(types) < shape.layers or not set(map(str, types)) <= {"dense", "sparse"}:
+        fields.match_layers("mlp_layer_types", len(types), shape.layers)
+        if not set(map(str, types)) <= {"dense", "sparse"}:
             detail = f"mlp_layer_types has to say dense or sparse for each of the {shape.layers} layers"
             raise Refused(Fault(fields.at("mlp_layer_types"), detail))
         for name in ("first_k_dense_replace", "moe_layer_freq"):

@@ -43,6 +43,13 @@ _PER_LAYER = frozenset({"moe_intermediate_size", "num_shared_experts"})
 """Numbers that some families (Hunyuan) write once per layer, all alike."""
 
 
+_MEANT = frozenset({"sliding_window"})
+"""Fields in which null, where it is written, means that there is none, and not the class default."""
+
+DRAFT_LAYERS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "mtp_num_layers")
+"""Names for the number of draft layers."""
+
+
 class Fields:
     """One object of a configuration: its values by name, with the class defaults that stand in for what is left out."""
 
@@ -75,7 +82,8 @@ class Fields:
     def raw(self, name: str) -> object:
         """The value of a field under any of its names, else the class default, else None."""
         value = self._stated(name)
-        if value is None and self._defaults.get(name) is not None:
+        null_is_meant = name in _MEANT and any(other in self._values for other in self._spellings(name))
+        if value is None and not null_is_meant and self._defaults.get(name) is not None:
             value = self._defaults[name]
             if not isinstance(value, bool):  # switches say how parameters are counted, never a cache's size
                 self.assumed[name] = value
@@ -147,14 +155,20 @@ class Fields:
         return value
 
     def counts(self, name: str, *, most: int, length: int | None = None) -> tuple[int, ...]:
-        """A list of whole numbers from 0 on: the first `length`, of which there have to be as many, or all."""
+        """A list of whole numbers from 0 on: all, or those of `length` layers."""
         values = self.items(name)
-        if length is not None and len(values) < length:
-            raise Refused(Fault(self.at(name), f"{name} has {len(values)} items for {length} layers"))
+        if length is not None:
+            self.match_layers(name, len(values), length)
         return tuple(
             self._checked(name, f"{self.at(name)}/{index}", value, 0, most)
             for index, value in enumerate(values[:length])
         )
+
+    def match_layers(self, name: str, items: int, layers: int) -> None:
+        """Refuse a list that hasn't one item for each layer, or for each layer and draft layer."""
+        drafts = max(self.largest(other) or 0 for other in DRAFT_LAYERS)
+        if items not in (layers, layers + drafts):
+            raise Refused(Fault(self.at(name), f"{name} has {items} items for {layers} layers"))
 
     def section(self, name: str, harmless: frozenset[str] = frozenset()) -> "Fields | None":
         """A nested object, or None where nothing states it.

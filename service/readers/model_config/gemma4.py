@@ -28,6 +28,9 @@ def _mixers(fields: Fields, shape: Shape) -> Sequence[Mixer]:
     """Engines keep keys and values of global layers both, even where one projection serves for both."""
     by_kind: dict[str, Mixer] = {}
     readers: dict[str, Mixer] = {}
+    if not fields.has("sliding_window"):
+        detail = "without a window, nobody can tell which heads Gemma 4's layers have"
+        raise Refused(Fault(fields.at("sliding_window"), detail))
     kinds = every(6)(fields, shape)
     local_heads = fields.count("num_key_value_heads", most=HEADS)
     for kind in set(kinds):

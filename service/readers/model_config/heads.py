@@ -7,7 +7,7 @@ import msgspec
 from service.capacity.cache import CacheKind, ChunkedLocal, FullAttention, SlidingWindow
 from service.errors import Fault, Refused
 from service.readers.model_config.decoder import Drafts, Mixer, Mixers, Shape, total
-from service.readers.model_config.fields import HEADS, TOKENS, Fields
+from service.readers.model_config.fields import DRAFT_LAYERS, HEADS, TOKENS, Fields
 from service.readers.model_config.layer_patterns import CHUNK, WINDOW, Pattern, window_of, without_windows
 from service.readers.model_config.parameters import attention
 from service.readers.model_config.tally import Tally, tally
@@ -122,7 +122,7 @@ def grouped_query(
 
 def draft_layers(fields: Fields) -> int:
     """Draft layers that the configuration declares, under any of the names for it."""
-    for name in ("num_nextn_predict_layers", "mtp_num_hidden_layers", "mtp_num_layers"):
+    for name in DRAFT_LAYERS:
         if fields.has(name):
             return fields.count(name, most=64, least=0)
     return 0

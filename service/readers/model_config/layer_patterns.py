@@ -38,13 +38,13 @@ def listed(fields: Fields, layers: int | None, known: Sequence[str], name: str =
     """Kinds of layers that are listed one by one; empty where there is no such list.
 
     Raises:
-        Refused: an entry isn't one of the `known` kinds of this family, or there are fewer than `layers`.
+        Refused: an entry isn't one of the `known` kinds of this family, or there isn't one for each of the `layers`.
     """
     entries = fields.items(name)
     if not entries:
         return ()
-    if layers is not None and len(entries) < layers:
-        raise Refused(Fault(fields.at(name), f"{name} has {len(entries)} entries for {layers} layers"))
+    if layers is not None:
+        fields.match_layers(name, len(entries), layers)
     kinds = []
     for index, entry in enumerate(entries[:layers]):
         kind = _LAYER_TYPES.get(entry) if isinstance(entry, str) else None
