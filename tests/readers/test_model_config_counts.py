@@ -46,6 +46,23 @@ def shape(model_type: str, layers: int, hidden: int, heads: int, vocabulary: int
             shape("seed_oss", 64, 5120, 80, 155136, num_key_value_heads=8, intermediate_size=27648, head_dim=128),
             36_151_104_512,
         ),
+        (shape("olmo", 16, 2048, 16, 50304, intermediate_size=8192, tie_word_embeddings=True), 1_176_764_416),
+        (shape("olmo", 32, 4096, 32, 50304, intermediate_size=11008, clip_qkv=None), 6_888_095_744),
+        (
+            shape(
+                "glm4",
+                40,
+                4096,
+                32,
+                151552,
+                num_key_value_heads=2,
+                head_dim=128,
+                intermediate_size=13696,
+                attention_bias=True,
+                partial_rotary_factor=0.5,
+            ),
+            9_400_279_040,
+        ),
         (shape("smollm3", 36, 2048, 16, 128256, num_key_value_heads=4, intermediate_size=11008), 3_075_098_624),
         (shape("internlm3", 48, 4096, 32, 128512, num_key_value_heads=2, intermediate_size=10240), 8_804_241_408),
         (
@@ -259,3 +276,12 @@ def test_the_width_of_a_shared_expert_by_class_default_is_less_sure() -> None:
     assert found is not None
     assert (found.value, found.confidence) == (5_632, "medium")
     assert found.source.endswith("class defaults of Qwen2MoeConfig: shared_expert_intermediate_size")
+
+
+def test_olmo_has_a_head_of_keys_for_each_of_queries_and_no_norms_to_keep() -> None:
+    model = read_model(shape("olmo", 32, 4096, 32, 50304, intermediate_size=11008))
+    assert model.caches.value == (FullAttention(layers=32, kv_heads=32, key_dim=128, value_dim=128),)
+    assert model.weights is not None
+    # 2 x 50,304 x 4,096 of embeddings and head; 32 layers of 4 x 4,096 x 4,096 and 3 x 4,096 x 11,008.
+    assert sum(part.parameters for part in model.weights.value) == 412_090_368 + 32 * (67_108_864 + 135_266_304)
+    assert all(part.parameters for part in model.weights.value)

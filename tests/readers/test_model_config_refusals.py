@@ -303,6 +303,105 @@ def test_ordinary_fields_that_concern_no_cache_are_passed_over(name: str) -> Non
     assert read_model({**LLAMA, name: 2}) == read_model(LLAMA)
 
 
+COHERE2 = {
+    "model_type": "cohere2",
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "max_position_embeddings": 8192,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 32,
+    "num_key_value_heads": 8,
+    "sliding_window": 4096,
+    "vocab_size": 256000,
+}
+COMMAND_R7B = {
+    "cache_implementation": "hybrid",
+    "layer_switch": 4,
+    "order_of_interleaved_layers": "local_attn_first",
+    "position_embedding_type": "rope_gptj",
+    "rotary_pct": 1.0,
+    "sliding_window_pattern": 4,
+    "use_embedding_sharing": True,
+    "use_gated_activation": True,
+    "use_parallel_block": True,
+    "use_parallel_embedding": True,
+    "use_qk_norm": False,
+}
+STARCODER2 = {**LLAMA, "model_type": "starcoder2", "num_key_value_heads": 2}
+QWEN_1M = {"chunk_size": 262144, "local_size": 8192, "original_max_position_embeddings": 262144}
+
+
+@pytest.mark.parametrize(
+    ("config", "harmless"),
+    [
+        (LLAMA, {"is_llama_config": True, "rope_interleaved": False}),
+        (COHERE2, COMMAND_R7B),
+        (
+            STARCODER2,
+            {
+                "attention_softmax_in_fp32": True,
+                "mlp_type": "default",
+                "norm_type": "layer_norm",
+                "scale_attention_softmax_in_fp32": True,
+                "scale_attn_weights": True,
+            },
+        ),
+        ({**LLAMA, "model_type": "qwen2"}, {"dual_chunk_attention_config": QWEN_1M}),
+        (
+            {**LLAMA, "model_type": "qwen3"},
+            {"dual_chunk_attention_config": {**QWEN_1M, "sparse_attention_enabled": True}},
+        ),
+        (
+            {**LLAMA, "model_type": "llama4_text", "num_experts": 8, "num_experts_per_tok": 1},
+            {"cache_implementation": "hybrid"},
+        ),
+    ],
+)
+def test_fields_of_public_models_that_concern_neither_cache_nor_weights_are_passed_over(
+    config: Mapping[str, Any], harmless: Mapping[str, Any]
+) -> None:
+    assert read_model({**config, **harmless}) == read_model(config)
+
+
+@pytest.mark.parametrize(
+    ("config", "other"),
+    [
+        *((COHERE2, {"layer_switch": value}) for value in (2, 0, 4.0, True)),
+        (COHERE2, {"order_of_interleaved_layers": "global_attn_first"}),
+        (COHERE2, {"position_embedding_type": "learned"}),
+        *(
+            (COHERE2, {name: value})
+            for name in ("use_embedding_sharing", "use_gated_activation", "use_parallel_block")
+            for value in (False, 1, [True])
+        ),
+        (COHERE2, {"use_qk_norm": True}),
+        (STARCODER2, {"mlp_type": "gated"}),
+        (STARCODER2, {"norm_type": "rms_norm"}),
+        (LLAMA, {"mlp_type": "default"}),
+        (LLAMA, {"dual_chunk_attention_config": QWEN_1M}),
+        (LLAMA, {"layer_switch": 4}),
+    ],
+)
+def test_other_values_of_such_fields_and_other_models_with_them_are_refused(
+    config: Mapping[str, Any], other: Mapping[str, Any]
+) -> None:
+    (fault,) = faults({**config, **other})
+    assert fault.pointer == f"/{next(iter(other))}"
+
+
+def test_an_unknown_field_of_dual_chunk_attention_is_refused() -> None:
+    (fault,) = faults({**LLAMA, "model_type": "qwen2", "dual_chunk_attention_config": {**QWEN_1M, "kept_chunks": 2}})
+    assert fault.pointer == "/dual_chunk_attention_config/kept_chunks"
+
+
+def test_a_field_that_may_only_have_some_values_is_told_them() -> None:
+    for value in (False, 1, {"x": 1}):
+        (fault,) = faults({**COHERE2, "use_parallel_block": value})
+        assert fault.detail.startswith("use_parallel_block isn't known for cohere2 unless it is true; understood were")
+    (fault,) = faults({**COHERE2, "position_embedding_type": "learned"})
+    assert fault.detail.startswith("position_embedding_type isn't known for cohere2 unless it is 'rope' or 'rope_gptj'")
+
+
 def test_a_second_text_configuration_is_refused() -> None:
     (fault,) = faults({"model_type": "llava", "text_config": LLAMA, "llm_config": LLAMA})
     assert fault == Fault(

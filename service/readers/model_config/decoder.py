@@ -80,6 +80,8 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     """The class defaults of fields that real configurations leave out."""
     harmless: frozenset[str] = frozenset()
     """Fields of this family alone that change neither a cache nor a tensor's shape."""
+    only: Mapping[str, Sequence[bool | int | str]] = {}
+    """Fields of which these values alone change neither: any other is refused, one that switches off as well."""
     drafts: DraftsOf | None = None
     extras: Callable[[Fields, Shape], Tally] | None = None
     """Parameters outside layers, embeddings and head."""

@@ -7,9 +7,14 @@ import msgspec
 from service.readers.model_config.decoder import Family
 from service.readers.model_config.feed_forward import dense
 from service.readers.model_config.heads import grouped_query, joined_drafts, like_full_layers
-from service.readers.model_config.layer_patterns import all_windows, every, late_windows
+from service.readers.model_config.layer_patterns import all_windows, dual_chunks, every, late_windows
 
-LLAMA = Family(config_class="LlamaConfig", mixers=grouped_query(), feed_forwards=dense())
+LLAMA = Family(
+    config_class="LlamaConfig",
+    mixers=grouped_query(),
+    feed_forwards=dense(),
+    harmless=frozenset({"is_llama_config"}),
+)
 _MISTRAL = Family(
     config_class="MistralConfig",
     mixers=grouped_query(all_windows, bias=False),
@@ -18,7 +23,7 @@ _MISTRAL = Family(
 )
 _QWEN2 = Family(
     config_class="Qwen2Config",
-    mixers=grouped_query(late_windows, bias=True, out_bias=False),
+    mixers=grouped_query(dual_chunks, bias=True, out_bias=False),
     feed_forwards=dense(bias=False),
     harmless=frozenset({"max_window_layers", "use_mrope"}),
 )
@@ -26,7 +31,7 @@ _QWEN2_VL = msgspec.structs.replace(_QWEN2, config_class="Qwen2VLTextConfig", de
 _QWEN2_5_VL = msgspec.structs.replace(_QWEN2_VL, also=frozenset({"Qwen2_5_VL"}))
 _QWEN3 = Family(
     config_class="Qwen3Config",
-    mixers=grouped_query(late_windows, qk_norm=True),
+    mixers=grouped_query(dual_chunks, qk_norm=True),
     feed_forwards=dense(bias=False),
     defaults={"head_dim": 128},
     harmless=frozenset({"max_window_layers"}),
@@ -66,6 +71,13 @@ DENSE: Mapping[str, Family] = {
         feed_forwards=dense(),
         harmless=frozenset({"attention_multiplier", "embedding_multiplier", "residual_multiplier", "logits_scaling"}),
     ),
+    "olmo": Family(
+        config_class="OlmoConfig",
+        mixers=grouped_query(),
+        feed_forwards=dense(bias=False),
+        norm_width=0,
+        harmless=frozenset({"clip_qkv"}),
+    ),
     "olmo2": Family(
         config_class="Olmo2Config", mixers=grouped_query(qk_norm=True, norm_all_heads=True), feed_forwards=dense()
     ),
@@ -74,6 +86,13 @@ DENSE: Mapping[str, Family] = {
         mixers=grouped_query(every(4), qk_norm=True, norm_all_heads=True),
         feed_forwards=dense(bias=False),
         defaults={"sliding_window": 4_096},
+    ),
+    "glm4": Family(
+        config_class="Glm4Config",
+        mixers=grouped_query(out_bias=False),
+        feed_forwards=dense(bias=False),
+        norms=4,
+        defaults={"attention_bias": True, "head_dim": 128, "num_key_value_heads": 2},
     ),
     "phi3": _PHI3,
     "gemma": Family(
@@ -124,7 +143,15 @@ DENSE: Mapping[str, Family] = {
         norms=1,
         tied=True,
         defaults={"sliding_window": 4_096},
-        harmless=frozenset({"logit_scale", "cache_implementation", "order_of_interleaved_layers", "rotary_pct"}),
+        harmless=frozenset({"logit_scale", "cache_implementation", "rotary_pct", "use_parallel_embedding"}),
+        only={
+            "layer_switch": (4,),
+            "order_of_interleaved_layers": ("local_attn_first",),
+            "position_embedding_type": ("rope", "rope_gptj"),
+            "use_embedding_sharing": (True,),
+            "use_gated_activation": (True,),
+            "use_parallel_block": (True,),
+        },
     ),
     "internlm2": Family(
         config_class="InternLM2Config",
@@ -187,6 +214,8 @@ DENSE: Mapping[str, Family] = {
         norm_width=2,
         tied=True,
         defaults={"use_bias": True, "num_key_value_heads": 2},
+        harmless=frozenset({"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32", "scale_attn_weights"}),
+        only={"mlp_type": ("default",), "norm_type": ("layer_norm",)},
     ),
 }
 """Model types of this kind and how they are read."""

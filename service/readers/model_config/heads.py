@@ -26,6 +26,7 @@ _AS_MANY_AS_QUERY_HEADS = frozenset(
         "LlamaConfig",
         "OPTConfig",
         "Olmo2Config",
+        "OlmoConfig",
         "Olmo3Config",
         "OlmoeConfig",
         "Phi3Config",

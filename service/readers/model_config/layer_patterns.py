@@ -94,6 +94,19 @@ def late_windows(fields: Fields, shape: Shape) -> Sequence[str]:
     return stated or tuple(WINDOW if layer >= first else FULL for layer in range(shape.layers))
 
 
+_OF_CHUNKS = frozenset(
+    {"chunk_size", "local_size", "original_max_position_embeddings", "sparse_attention_config"}
+    | {"sparse_attention_enabled"}
+)
+"""Fields of dual chunk attention: where positions start again, and which keys a long prompt looks at."""
+
+
+def dual_chunks(fields: Fields, shape: Shape) -> Sequence[str]:
+    """Qwen's layers, as `late_windows`: dual chunk attention changes positions, and every key and value is kept."""
+    fields.section("dual_chunk_attention_config", _OF_CHUNKS)
+    return late_windows(fields, shape)
+
+
 def every(
     interval: int, *, name: str = "sliding_window_pattern", first: int | None = None, local: str = WINDOW
 ) -> Pattern:

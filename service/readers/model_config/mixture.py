@@ -7,7 +7,7 @@ import msgspec
 from service.readers.model_config.decoder import Family
 from service.readers.model_config.feed_forward import EXPERTS_PER_TOKEN, Experts, Uncounted
 from service.readers.model_config.heads import grouped_query, joined_drafts, like_full_layers
-from service.readers.model_config.layer_patterns import all_windows, every, late_windows, without_rotation
+from service.readers.model_config.layer_patterns import all_windows, dual_chunks, every, without_rotation
 from service.readers.model_config.tally import tally
 from service.readers.model_config.unlike_layers import (
     all_attention,
@@ -50,7 +50,7 @@ _MIXTRAL = Family(
 )
 _QWEN3_MOE = Family(
     config_class="Qwen3MoeConfig",
-    mixers=grouped_query(late_windows, qk_norm=True),
+    mixers=grouped_query(dual_chunks, qk_norm=True),
     feed_forwards=Experts(),
     defaults={"num_key_value_heads": 4},
     harmless=ROUTING | {"max_window_layers", "qkv_bias", "use_qk_norm"},
@@ -89,7 +89,7 @@ MIXTURE_FAMILIES: Mapping[str, Family] = {
     "qwen3_vl_moe_text": msgspec.structs.replace(_QWEN3_MOE, config_class="Qwen3VLMoeTextConfig", defaults={}),
     "qwen2_moe": Family(
         config_class="Qwen2MoeConfig",
-        mixers=grouped_query(late_windows, bias=True, out_bias=False),
+        mixers=grouped_query(dual_chunks, bias=True, out_bias=False),
         feed_forwards=Experts(shared_gate=True),
         defaults={"shared_expert_intermediate_size": 5_632},
         harmless=ROUTING | {"max_window_layers"},
@@ -149,7 +149,7 @@ MIXTURE_FAMILIES: Mapping[str, Family] = {
         defaults={"attention_chunk_size": 8_192, "head_dim": 128, "num_key_value_heads": 8},
         harmless=ROUTING
         | {"use_qk_norm", "for_llm_compressor", "attn_temperature_tuning", "attn_scale", "floor_scale"}
-        | {"no_rope_layer_interval", "moe_layers"},
+        | {"no_rope_layer_interval", "moe_layers", "cache_implementation"},
     ),
     "exaone_moe": Family(
         config_class="ExaoneMoeConfig",

@@ -60,22 +60,40 @@ def not_understood(inner: Fields, names: Sequence[Fault]) -> tuple[Fault, ...]:
 
 def refuse_unknown(fields: Fields, around: Sequence[Fields], family: Family, model_type: str) -> None:
     """Refuse fields that nobody knows, in the configuration and in every object in it: one may change the cache."""
-    places = [(fields, family.harmless)]
+    others = [name for name, values in family.only.items() if _is_other(fields.written(name), values)]
+    places = [(fields, family.harmless | family.only.keys())]
     if fields.pointer:
         places += [(around[0], _OUTER), *((between, _BETWEEN) for between in around[1:])]
         fields.read.update(_OUTER - set(NESTED))
     places += [(section, section.harmless) for place, _ in tuple(places) for section in _sections(place)]
     unknown = [
         Fault(
+            f"{fields.pointer}/{escaped(name)}",
+            f"{name} isn't known for {model_type} unless it is {' or '.join(map(_in_json, family.only[name]))}",
+        )
+        for name in others
+    ]
+    unknown += [
+        Fault(
             f"{place.pointer}/{escaped(name[:_LONGEST_NAME])}",
             f"{name[:80]} isn't known for {model_type}, and may concern the cache, the context or the weights",
         )
         for place, harmless in places
         for name in unknown_in(place, harmless)
+        if place is not fields or name not in others
     ]
     if unknown:
         found = understood(fields)
         raise Refused(*(Fault(one.pointer, f"{one.detail}; {found}") for one in unknown[:_MOST_UNKNOWN]))
+
+
+def _is_other(value: object, known: Sequence[bool | int | str]) -> bool:
+    """Whether a stated value is none of the known ones; 1 isn't true."""
+    return value is not None and not any(type(value) is type(one) and value == one for one in known)
+
+
+def _in_json(value: bool | int | str) -> str:  # noqa: FBT001
+    return str(value).lower() if isinstance(value, bool) else f"'{value}'" if isinstance(value, str) else str(value)
 
 
 def _sections(place: Fields) -> Iterator[Fields]:
