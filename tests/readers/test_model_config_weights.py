@@ -1,5 +1,7 @@
 """Which number format a config.json's quantisation puts each group of weights in."""
 
+import random
+import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -9,6 +11,8 @@ import pytest
 from service.capacity.model import WeightPart
 from service.errors import NotPlannedYet, Refused
 from service.readers.model_config import read_model
+from service.readers.model_config.fields import Fields
+from service.readers.model_config.left_out import left_out_of
 
 LLAMA: Mapping[str, Any] = {
     "model_type": "llama",
@@ -378,6 +382,36 @@ def test_patterns_that_stand_for_too_many_names_are_refused() -> None:
     many = [f"re:.*layers.[0-9][0-9].{letter}{other}_mlp" for letter in "abcdefgh" for other in "abcdefgh"]
     with pytest.raises(Refused, match="stand for too many names"):
         plain_layers(many)
+
+
+PIECES = (
+    *("", ".*", "model", r"\.", ".", "layers", r"\d+", "[0-5]", "1?[0-9]", "(0|17)", "self_attn", "mlp", "_proj"),
+    *("[kv]_proj", "(gate|up)_proj", "lm_head", "norm|", "|.*", "down_proj$", "q_proj", "o_proj"),
+)
+MODULES = {
+    **dict.fromkeys(("self_attn.q_proj", "self_attn.o_proj"), "attention"),
+    **dict.fromkeys(("self_attn.k_proj", "self_attn.v_proj"), "keys and values"),
+    **dict.fromkeys(("mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"), "dense"),
+}
+
+
+def test_whatever_module_a_pattern_is_of_counts_as_left_out() -> None:
+    chance, read = random.Random(0), 0
+    for _ in range(4_000):
+        pattern = "".join(chance.choices(PIECES, k=chance.randint(1, 7)))
+        try:
+            found = left_out_of(Fields({"ignore": [f"re:{pattern}"]}, "", {}, ""))
+        except Refused:
+            continue
+        read += 1
+        layers_of = {str(role): layers for role, layers in found.items()}
+        matches = re.compile(pattern).match
+        for layer in range(20):
+            for module, role in MODULES.items():
+                if matches(f"model.layers.{layer}.{module}"):
+                    layers = layers_of.get(role, frozenset())
+                    assert layers is None or layer in layers, (pattern, layer, module)
+    assert read > 1_000
 
 
 def test_a_regular_expression_of_the_checkpoint_is_never_run() -> None:
