@@ -20,6 +20,15 @@ async def off_loop(size: int, work: Callable[[*Arguments], Result], *arguments: 
 
     Python runs one thread at a time: more than a few at work, and the loop that answers everybody else waits.
     """
+    finite = partial(_run, work, *arguments)
     if size < LARGE:
-        return await asyncio.to_thread(work, *arguments)
-    return await asyncio.get_running_loop().run_in_executor(_for_large, partial(work, *arguments))
+        return await asyncio.to_thread(finite)
+    return await asyncio.get_running_loop().run_in_executor(_for_large, finite)
+
+
+def _run(work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
+    """No future can hold a `StopIteration`: whoever waits for it would wait for good."""
+    try:
+        return work(*arguments)
+    except StopIteration as error:
+        raise RuntimeError(f"{work} ran out of what it looked for") from error

@@ -40,9 +40,10 @@ def assumed_of_engine(question: Question, budget: Budget) -> list[Assumed]:
     if engine.spec.memory == "visible":
         reason = f"{engine.key} sees what CUDA or ROCm shows a process, not what the driver reports: {memory.source}"
         found.append(Assumed("visible_memory", str(memory.value), reason))
-    if engine.spec.reserve_rule is None or levers.reserve_bytes is not None or levers.kv_cache_memory_bytes is not None:
+    constant = next((one.source for one in reserve.operands if one.name == "overhead_bytes"), None)
+    # Nothing is assumed of a reserve that was given or observed: the rule had no say in it.
+    if constant is None or levers.kv_cache_memory_bytes is not None:
         return found
-    constant = next(one.source for one in reserve.operands if one.name == "overhead_bytes")
     reason = f"by the rule of {engine.key}, from {reserve.low:,} to {reserve.high:,}; its constant: {constant}"
     found.append(Assumed("reserve_bytes", str(reserve.value - levers.other_process_bytes), reason))
     graphs = _graphs(question)
@@ -105,7 +106,8 @@ def _of_what_is_left_over(question: Question, budget: Budget) -> list[Caveat]:
 
 def _of_towers(question: Question, rule: Profiled) -> list[Caveat]:
     levers, model = question.levers, question.model
-    if levers.language_model_only or not has_tower(model.spec) or levers.reserve_bytes is not None:
+    given = levers.reserve_bytes is not None or question.observed_reserve is not None
+    if given or levers.language_model_only or not has_tower(model.spec):
         return []
     levels = "fewer images per prompt, fewer max_num_seqs, or language_model_only give it back"
     if tower_of(rule, model.spec) is None:

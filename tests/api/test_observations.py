@@ -306,6 +306,17 @@ def test_an_observed_reserve_is_used_and_named(client: httpx.Client) -> None:
     assert answer["inputs"]["observed_reserve"] == {"observation": made["observation"], "start_ups": 1}
 
 
+def test_an_observed_reserve_stands_in_place_of_a_rule(client: httpx.Client) -> None:
+    assert client.post("/v1/observations", json={"question": LOGGED, "log": LOG}).status_code in {200, 201}
+    for route in ("estimates", "plans"):
+        response = client.post(f"/v1/{route}", json=LOGGED | {"reserve": "observed"}, timeout=20)
+        assert response.status_code in {200, 201}, response.text
+        answer = response.json()
+        assert answer["ladder"][3]["operands"][0]["name"] == "observed_reserve"
+        # The rule had no say in it, and where its constant comes from explains nothing.
+        assert "reserve_bytes" not in {one["name"] for one in answer["assumed"]}
+
+
 def test_another_window_asks_for_the_same_reserve(client: httpx.Client) -> None:
     client.post("/v1/observations", json=of_generic(3002, kv_cache=KV + GIB))
     assert observed(client, 3002, max_model_len=4096).json()["ladder"][3]["value"] == 2 * GIB
