@@ -63,9 +63,9 @@ class ObservationList(msgspec.Struct, Generic[Item], frozen=True):
         description=(
             "Takes what an engine printed when it started, as its log or as fields, and the plan or the question that"
             " it is of; says which figure was off and by how much, and records both. A question is recorded as a plan"
-            " with a decision. A fact that contradicts the question is refused: it was another start-up. The same"
-            " start-up again is the same observation, and 200. Of a log only its digest and the facts found in it are"
-            " kept."
+            " with a decision. A fact that contradicts the question is refused: it was another start-up; so are"
+            " figures that can't be of its card or weights. The same start-up again is the same observation, and 200."
+            " Of a log only its digest and the facts found in it are kept."
         ),
         body=AskedObservation,
         answer=Observation,

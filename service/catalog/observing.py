@@ -16,6 +16,7 @@ from service.capacity.question import ObservedReserve, Question
 from service.capacity.reserve_kinds import cache_family
 from service.catalog.contradictions import contradictions, not_stated
 from service.catalog.entries import Catalog, canonical, digest_of
+from service.catalog.impossible import impossible
 from service.catalog.planning import Planned
 from service.catalog.stored_question import from_another_release, question_of
 from service.errors import Fault, Refused, UnknownKey
@@ -103,9 +104,9 @@ def content_of(stored: bytes) -> Content:
 def noted(plan: str, question: Question, answer: Answer, *, reading: Reading, catalog: Catalog, at: datetime) -> Noted:
     """Put a start-up beside the plan that it is of.
 
-    Raises `Refused` with every fact that contradicts the question.
+    Raises `Refused` with every fact that contradicts the question, or that can't be.
     """
-    if faults := contradictions(question, reading, catalog):
+    if faults := [*contradictions(question, reading, catalog), *impossible(question, answer, reading.observed)]:
         raise Refused(*faults)
     content = canonical(Content(plan=plan, observed=reading.observed))
     identity = f"obs_{digest_of(content)}"

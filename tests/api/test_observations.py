@@ -367,12 +367,46 @@ def test_a_plan_made_with_an_observed_reserve_can_be_observed(client: httpx.Clie
     assert figures(found)["reserve"]["difference"] == 0
 
 
-def test_figures_that_leave_less_than_nothing_are_no_reserve(client: httpx.Client) -> None:
-    made = client.post("/v1/observations", json=of_generic(3009, kv_cache=80 * GIB))
-    assert figures(made.json())["reserve"]["observed"] < 0
-    assert client.post("/v1/observations", json=of_generic(3010)).status_code == 201
-    # The newest that says what was kept back is the other one.
-    assert "with max_num_seqs 3010 and not 3009" in faults(observed(client, 3009))["#/reserve"]
+# 0.9 of 85,520,809,984 B less the weights leave 60,908,206,489 B, and a hundredth of the card is 855,208,099.
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [
+        ({"kv_cache": 80 * GIB}, "/gpu"),
+        ({"kv_cache": 5400 * GIB}, "/gpu"),
+        ({"weights": "999999999 GiB"}, "/model"),
+        ({"weights": 0, "kv_cache": 0}, "/model"),
+        ({"weights": 2 * WEIGHTS + 1}, "/model"),
+        ({"weights": WEIGHTS // 2 - 1}, "/model"),
+        ({"kv_cache": 0}, ""),
+        ({"kv_cache": 61_763_414_589}, "/levers/gpu_memory_utilization"),
+        ({"kv_cache": None, "weights": "200000 MiB"}, "/model"),
+    ],
+    ids=str,
+)
+def test_figures_that_can_not_be_are_refused(client: httpx.Client, fields: dict[str, Any], place: str) -> None:
+    response = client.post("/v1/observations", json=of_generic(3009, **fields))
+    assert response.status_code == 422, response.text
+    assert f"#/question{place}" in faults(response)
+    detail = faults(observed(client, 3009))["#/reserve"]
+    assert "are recorded, but" in detail or "is recorded" in detail
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"weights": 2 * WEIGHTS, "kv_cache": KV // 2}, {"weights": WEIGHTS // 2}, {"kv_cache": 61_763_414_587}],
+    ids=str,
+)
+def test_figures_that_are_only_far_off_are_recorded(client: httpx.Client, fields: dict[str, Any]) -> None:
+    assert client.post("/v1/observations", json=of_generic(3013, **fields)).status_code == 201
+
+
+def test_what_was_kept_back_is_below_nothing_only_by_what_cards_differ(client: httpx.Client) -> None:
+    made = client.post("/v1/observations", json=of_generic(3014, kv_cache=61_763_414_587))
+    assert figures(made.json())["reserve"]["observed"] == -855_208_098
+    assert (
+        "is recorded" in faults(observed(client, 3014))["#/reserve"]
+        or "are recorded, but" in (faults(observed(client, 3014))["#/reserve"])
+    )
 
 
 def insert_plan(rows: psycopg.Connection, plan: str, question: bytes | None, answer: bytes | None) -> None:

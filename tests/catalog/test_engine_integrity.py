@@ -31,6 +31,7 @@ def with_overhead(**changes: Any) -> Engine:  # noqa: ANN401 - fields of any typ
 def test_a_sound_release_has_no_fault() -> None:
     assert engine_faults("vllm@0.19", release()) == []
     assert engine_faults("x", with_overhead(low=-5)) == []
+    assert engine_faults("x", with_overhead(low=-4 * 2**30, high=2**40 - 1)) == []
 
 
 @pytest.mark.parametrize(
@@ -42,6 +43,8 @@ def test_a_sound_release_has_no_fault() -> None:
         ({"tensor_parallel": (4, 2)}, "goes from 1 rank or more"),
         ({"source": ""}, "says in one line where it is from"),
         ({"logs": -1}, "on how many start-ups"),
+        ({"low": -4 * 2**30 - 1}, "goes from no less than -4 GiB to less than 1 TiB"),
+        ({"high": 2**40}, "goes from no less than -4 GiB to less than 1 TiB"),
     ],
 )
 def test_an_overhead_that_means_nothing_is_a_fault(changes: dict[str, object], said: str) -> None:
