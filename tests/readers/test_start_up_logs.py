@@ -1,6 +1,7 @@
 """Start-up logs: what is read of each, of cut ones, of several starts, and of text that is none."""
 
 import re
+import time
 from decimal import Decimal
 from pathlib import Path
 
@@ -363,6 +364,19 @@ def test_a_line_full_of_beginnings_takes_no_longer(anchor: str) -> None:
     fillers = (anchor, f"{anchor}1,111", f"{anchor}1.1 GiB ", f"{anchor}(")
     lines = "".join(filler * (LONGEST_LINE // len(filler)) + "\n" for filler in fillers)
     assert vllm(*lines.splitlines()).starts >= 1
+
+
+@pytest.mark.parametrize(("starts", "kept"), [(1, 16), (9, 16), (4000, 1)])
+def test_countless_failures_take_no_longer_than_other_lines(starts: int, kept: int) -> None:
+    # Each beside all before it would take minutes; the time limit of every test is what fails then.
+    marker = "INFO vLLM API server version 0.10.2\n"
+    failures = [f"out of memory. Tried to allocate {number} MiB\n" for number in range(40_000)]
+    log = "".join(marker + "".join(failures[start::starts]) for start in range(starts))
+    began = time.monotonic()
+    read = read_start_up_log(log)
+    assert time.monotonic() - began < 10
+    assert (read.starts, read.outcome) == (starts, "failed")
+    assert len(read.failures) == kept
 
 
 # Arguments

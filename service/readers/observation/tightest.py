@@ -1,5 +1,6 @@
 """What a log says of the rank that sets the blocks of all: one amount of each kind, of all that were printed."""
 
+from bisect import bisect_left
 from collections.abc import Iterable
 
 import msgspec
@@ -26,7 +27,7 @@ def tightest_of(log: StartUpLog) -> Tightest:
     """Choose the rank with the least KV cache, and its own weights where it printed them."""
     memory = log.memory
     ranks = dict.fromkeys(seen.rank for amounts in _cache_amounts(memory) for seen in amounts) or {None: None}
-    caches = {rank: _kv_cache(memory, rank) for rank in ranks}
+    caches = {rank: _kv_cache(amounts) for rank, amounts in _by_rank(memory, ranks).items()}
     known = {rank: amount for rank, amount in caches.items() if amount is not None}
     rank = min(known, key=lambda one: known[one].best, default=None)
     told = log.deployment
@@ -60,11 +61,18 @@ def _cache_amounts(memory: Memory) -> tuple[Amounts, ...]:
     )
 
 
-def _kv_cache(memory: Memory, rank: str | None) -> Estimate | None:
+def _by_rank(memory: Memory, ranks: Iterable[str | None]) -> dict[str | None, list[list[Seen[ByteRange]]]]:
+    kinds = _cache_amounts(memory)
+    found: dict[str | None, list[list[Seen[ByteRange]]]] = {rank: [[] for _ in kinds] for rank in ranks}
+    for number, amounts in enumerate(kinds):
+        for seen in amounts:
+            found[seen.rank][number].append(seen)
+    return found
+
+
+def _kv_cache(kinds: list[list[Seen[ByteRange]]]) -> Estimate | None:
     """What there is for the cache: as printed; else the sum of the pools, which may be printed once more as one."""
-    available, whole, *parts = (
-        tuple(seen for seen in amounts if seen.rank == rank) for amounts in _cache_amounts(memory)
-    )
+    available, whole, *parts = (tuple(amounts) for amounts in kinds)
     if available:
         return _narrowest(available, whole)
     pools = [_estimate(seen.value) for amounts in parts for seen in amounts]
@@ -92,11 +100,14 @@ def _weights(amounts: Amounts, *, drafts: bool) -> tuple[Estimate | None, tuple[
 
 def _distinct(amounts: Amounts) -> list[Estimate]:
     """Each amount once, in the digits that say most: releases print one more than once, rounded differently."""
-    found: list[Estimate] = []
+    found: dict[int, Estimate] = {}
+    lows: list[int] = []  # of those that are kept, rising; none overlaps another, so their neighbours tell
     for amount in sorted((_estimate(seen.value) for seen in amounts), key=_width):
-        if not any(_overlap(amount, one) for one in found):
-            found.append(amount)
-    return found
+        place = bisect_left(lows, amount.low)
+        if not any(_overlap(amount, found[low]) for low in lows[max(0, place - 1) : place + 1]):
+            lows.insert(place, amount.low)
+            found[amount.low] = amount
+    return list(found.values())
 
 
 def _overlap(one: Estimate, other: Estimate) -> bool:

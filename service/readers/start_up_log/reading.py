@@ -99,11 +99,11 @@ def _failures(facts: Iterable[Fact]) -> tuple[Failure, ...]:
 
 def _all(group: _Group, facts: Iterable[Fact]) -> _Group:
     """Fill a group with every value of each field."""
-    values: dict[str, tuple[Seen[object], ...]] = {}
+    values: dict[str, list[Seen[object]]] = {}
     for fact in facts:
         if fact.field in group.__struct_fields__:
-            values[fact.field] = (*values.get(fact.field, ()), Seen(fact.value, fact.line, fact.rank))
-    return msgspec.structs.replace(group, **values)
+            values.setdefault(fact.field, []).append(Seen(fact.value, fact.line, fact.rank))
+    return msgspec.structs.replace(group, **{name: tuple(seen) for name, seen in values.items()})
 
 
 def _first(group: _Group, facts: Iterable[Fact], source: str) -> _Group:
@@ -116,15 +116,15 @@ def _first(group: _Group, facts: Iterable[Fact], source: str) -> _Group:
 
 
 def _with_the_rest(read: StartUpLog, facts: Iterable[Fact]) -> StartUpLog:
-    values: dict[str, Seen[object] | tuple[Seen[object], ...]] = {}
+    values: dict[str, Seen[object]] = {}
+    users: dict[str, list[Seen[object]]] = {}
     for fact in facts:
         seen = Seen(fact.value, fact.line, fact.rank)
         if fact.field in _ONCE:
             values.setdefault(fact.field, seen)
         elif fact.field in CONCURRENCIES:
-            before = values.get(fact.field, ())
-            values[fact.field] = (*before, seen) if isinstance(before, tuple) else (seen,)
-    return msgspec.structs.replace(read, **values)
+            users.setdefault(fact.field, []).append(seen)
+    return msgspec.structs.replace(read, **values, **{name: tuple(seen) for name, seen in users.items()})
 
 
 def _missing(engine: Engine, facts: list[Fact]) -> tuple[str, ...]:

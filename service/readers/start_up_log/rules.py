@@ -98,9 +98,11 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     """Leaves out what was provisional."""
 
 
-def facts_of(engine: Engine, line: Line) -> Iterator[Fact]:
-    """Find all facts of one line."""
+def facts_of(engine: Engine, line: Line, *, failures: bool = True) -> Iterator[Fact]:
+    """Find all facts of one line; where enough is known of failures, all but those."""
     for rule in engine.rules:
+        if rule.fails is not None and not failures:
+            continue
         if rule.anchor in line.text and not (rule.without and rule.without in line.text):
             found = rule.pattern.search(line.text)
             if found is not None:

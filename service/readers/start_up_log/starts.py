@@ -12,6 +12,12 @@ from service.readers.start_up_log.rules import AMOUNTS, COUNTS, Engine, Fact, Ma
 MOST_VALUES = 4096
 """Values of one field that are kept: ranks, times the parts of a model, times how often it is said again."""
 
+_LINES_OF_FAILURES = 256
+"""Lines of failures that are looked at in one start: every rank says each, some of them more than once."""
+
+MOST_FAILURES = 16
+"""Failures of a start that are told apart; whoever prints more is no engine that failed to start."""
+
 _ENDS = frozenset({"ready", "failures", "kv_cache_tokens", "kv_cache_tokens_with_host", "gpu_blocks"})
 """What a start came to: of several, the last with one of these counts."""
 
@@ -25,6 +31,8 @@ class Start(msgspec.Struct):
     facts: list[Fact]
     markers: set[tuple[str, str | None]]
     cut_at: int | None = None
+    has_figures: bool = False
+    """Whether an amount or a count is among the facts."""
 
     @property
     def ready(self) -> bool:
@@ -43,6 +51,7 @@ def starts_in(engine: Engine, lines: Iterable[Line]) -> list[Start]:
     current = Start([], set())
     serving = False
     values: Counter[str] = Counter()
+    failures = 0
     for line in lines:
         if _REQUEST in line.text:
             continue
@@ -54,10 +63,14 @@ def starts_in(engine: Engine, lines: Iterable[Line]) -> list[Start]:
                 current.markers.add((marker.anchor, line.rank))
         if serving:
             continue
-        for fact in _found(engine, line):
+        # Of a log with countless failures every start keeps its first.
+        most = _LINES_OF_FAILURES if failures < MOST_VALUES else 1
+        for fact in _found(engine, line, failures=values["failures"] < most):
+            failures += fact.field == "failures"
             values[fact.field] += 1
             if values[fact.field] <= MOST_VALUES:
                 current.facts.append(fact)
+                current.has_figures |= fact.field in AMOUNTS or fact.field in COUNTS
         if not line.whole:
             current.cut_at = line.number
         serving = any(anchor in line.text for anchor in engine.ready)
@@ -65,8 +78,8 @@ def starts_in(engine: Engine, lines: Iterable[Line]) -> list[Start]:
     return [start for start in starts if start.facts or start.markers]
 
 
-def _found(engine: Engine, line: Line) -> Iterator[Fact]:
-    yield from facts_of(engine, line)
+def _found(engine: Engine, line: Line, *, failures: bool) -> Iterator[Fact]:
+    yield from facts_of(engine, line, failures=failures)
     if any(anchor in line.text for anchor in engine.ready):
         yield Fact("ready", value=True, line=line.number, rank=None)
 
@@ -75,23 +88,34 @@ def _again(start: Start, marker: Marker, rank: str | None) -> bool:
     """Whether the marker begins another start: it came before, and isn't another process of the same start."""
     if (marker.anchor, rank) not in start.markers:
         return False
-    return not marker.repeated or any(fact.field in AMOUNTS or fact.field in COUNTS for fact in start.facts)
+    return not marker.repeated or start.has_figures
 
 
 def without_repetition(facts: Iterable[Fact]) -> list[Fact]:
     """Keep each value of a rank once, and each failure once: every process that it passes through prints it."""
     kept: dict[tuple[str, object, str | None], Fact] = {}
-    failures: list[Failure] = []
+    failures: list[_Figures] = []
+    known: set[_Figures] = set()
     for fact in facts:
         if isinstance(fact.value, Failure):
-            if any(_says_no_more(fact.value, before) for before in failures):
+            figures = _figures_of(fact.value)
+            if len(failures) == MOST_FAILURES or figures in known:
                 continue
-            failures.append(fact.value)
+            known.add(figures)
+            if any(_say_no_more(figures, before) for before in failures):
+                continue
+            failures.append(figures)
         kept.setdefault((fact.field, fact.value, fact.rank), fact)
     return list(kept.values())
 
 
-def _says_no_more(failure: Failure, before: Failure) -> bool:
+_Figures = tuple[object, ...]
+
+
+def _figures_of(failure: Failure) -> _Figures:
+    return tuple(getattr(failure, name) for name in Failure.__struct_fields__ if name not in {"line", "rank"})
+
+
+def _say_no_more(figures: _Figures, before: _Figures) -> bool:
     """Whether a failure is one from before: it may be cut, and then gives fewer figures."""
-    figures = {name: getattr(failure, name) for name in Failure.__struct_fields__ if name not in {"line", "rank"}}
-    return all(figure is None or figure == getattr(before, name) for name, figure in figures.items())
+    return all(one is None or one == other for one, other in zip(figures, before, strict=True))
