@@ -126,6 +126,46 @@ def test_only_facts_and_their_places_are_kept_of_a_log() -> None:
 
 
 @pytest.mark.parametrize(
+    ("config", "kept"),
+    [
+        ("model='az://acct/ckpt?sig=SECRETSAS/x'", {"model": "ckpt"}),
+        ("model='https://user:SECRETpw@host/llama-8b'", {"model": "llama-8b"}),
+        ("model='user:SECRETpw@host'", {}),
+        ("model='/models/hf_SECRETabcdefghijk'", {}),
+        ("model='a/SECRET name'", {}),
+        (f"model='a/SECRET{'x' * 91}'", {}),
+        ("model='a/b', kv_cache_dtype='SECRET'", {"model": "b"}),
+        ("model='a/b', dtype='torch.bfloat16', quantization='hf_secretsecret'", {"model": "b", "dtype": "bfloat16"}),
+        ("model='a/b', kv_cache_dtype='fp8_e4m3'", {"model": "b", "kv_cache_dtype": "fp8_e4m3"}),
+    ],
+)
+def test_a_text_without_the_form_of_a_name_is_not_kept(config: str, kept: dict[str, str]) -> None:
+    log = LINES.replace("model='a/b'{config}", config).replace("3] Model loading took 1.50", "3] Other 1.50")
+    told = read(log)
+    assert {one.name: one.value for one in told.facts if one.name in {"model", "dtype", "kv_cache_dtype"}} == kept
+    assert "secret" not in repr(told).casefold()
+
+
+@pytest.mark.parametrize(
+    ("printed", "version"),
+    [("0.10.2+gSECRET.cu128", "0.10.2"), ("0.5.9.post1", "0.5.9.post1"), ("0.11.0rc2.dev3", "0.11.0rc2.dev3")],
+)
+def test_of_a_version_only_the_public_part_is_kept(printed: str, version: str) -> None:
+    assert fields(version=printed, weights=1).version == version
+    log = (
+        LINES.replace("0.10.2", printed).replace("{config}", "").replace("3] Model loading took 1.50", "3] Other 1.50")
+    )
+    assert read(log).observed.version == version
+
+
+def test_a_version_that_is_none_is_refused_without_being_repeated() -> None:
+    with pytest.raises(Refused) as refused:
+        fields(version="hf_SECRET", weights=1)
+    assert refused.value.faults[0].pointer == "/fields/version"
+    assert "SECRET" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
     ("path", "name"),
     [
         ("meta-llama/Llama-3.1-8B", "Llama-3.1-8B"),
@@ -164,7 +204,9 @@ def test_a_printed_amount_stands_for_all_that_rounds_to_it() -> None:
     assert fields(kv_cache=59_012_850_893).kv_budget == Estimate(*[59_012_850_893] * 3)
 
 
-@pytest.mark.parametrize("wrong", ["14.99", "14.99 GB", "14,99 GiB", "-1 GiB", "1 GiB\n", " 1 GiB", "1e3 GiB", -1, 1.5])
+@pytest.mark.parametrize(
+    "wrong", ["14.99", "14.99 GB", "14,99 GiB", "-1 GiB", "1 GiB\n", " 1 GiB", "1e3 GiB", "\u0665 GiB", -1, 1.5]
+)
 def test_what_is_no_amount_is_refused_at_its_place(wrong: object) -> None:
     with pytest.raises(Refused) as refused:
         fields(weights=wrong)

@@ -1,7 +1,6 @@
 """From a log or from fields to what one start-up said of its tightest rank."""
 
 import hashlib
-import re
 from collections.abc import Iterator
 from itertools import islice
 
@@ -12,6 +11,7 @@ from service.capacity.units import Estimate, surely
 from service.errors import Fault, Refused
 from service.readers.observation.asked import AskedFields, AskedObservation
 from service.readers.observation.tightest import Tightest, tightest_of
+from service.readers.observation.vetted import public_version, vetted
 from service.readers.start_up_log import StartUpLog, read_start_up_log
 from service.readers.start_up_log.facts import Deployment
 from service.readers.start_up_log.printed import ByteRange, Seen, Value, byte_range
@@ -21,9 +21,6 @@ _UNKEPT = frozenset({"speculative"})
 
 _MOST_FACTS = 200
 """A real start has some thirty; of hundreds of ranks the first are as good as all."""
-
-_HUB_CACHE = re.compile(r"models--[^/]{1,200}?--(?P<name>[^/]{1,200})/snapshots/")
-"""Where a hub's client keeps what it loaded: the folder inside is named by a digest."""
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +63,7 @@ def read_observation(asked: AskedObservation) -> Reading:
 
 def _read_log(text: str) -> Reading:
     try:
-        log = read_start_up_log(text)
+        log = vetted(read_start_up_log(text))
     except Refused as refused:
         raise Refused(*(Fault("/log", fault.detail) for fault in refused.faults)) from refused
     tightest = tightest_of(log)
@@ -127,25 +124,16 @@ def _facts(log: StartUpLog, tightest: Tightest) -> Iterator[Fact]:
 
 def _fact(name: str, seen: Seen[Value]) -> Fact:
     text = str(getattr(seen.value, "printed", seen.value))
-    # A folder may be named after a person, a key or a host: its last part is what tells the model.
-    value = checkpoint_name(text) if name == "model" else text
-    return Fact(name=name, value=value, line=seen.line, rank=seen.rank)
-
-
-def checkpoint_name(path: str) -> str:
-    """The name of a checkpoint in the path or id that it was loaded from."""
-    cached = _HUB_CACHE.search(path)
-    return cached["name"] if cached else path.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    return Fact(name=name, value=text, line=seen.line, rank=seen.rank)
 
 
 def _read_fields(fields: AskedFields) -> Reading:
-    if (
-        fields.version is not None and fields.version != fields.version.strip()
-    ):  # the schema's `$` lets a line feed pass
+    version = None if fields.version is None else public_version(fields.version)
+    if version is None and fields.version is not None:
         raise Refused(Fault("/fields/version", "is a version as printed, such as 0.10.2"))
     observed = Observed(
         outcome=fields.outcome,
-        version=fields.version,
+        version=version,
         reported_capacity=_amount("reported_capacity", fields.reported_capacity),
         weights=_amount("weights", fields.weights),
         kv_budget=_amount("kv_cache", fields.kv_cache),
@@ -155,7 +143,8 @@ def _read_fields(fields: AskedFields) -> Reading:
     )
     if not _says_something(observed):
         raise Refused(Fault("/fields", "say nothing that can be compared; give a figure, or outcome failed"))
-    given = ((name, getattr(fields, name)) for name in AskedFields.__struct_fields__)
+    kept = msgspec.structs.replace(fields, version=version)
+    given = ((name, getattr(kept, name)) for name in AskedFields.__struct_fields__)
     facts = tuple(Fact(name=name, value=str(value), line=None, rank=None) for name, value in given if value is not None)
     return Reading(observed=observed, log=None, log_digest=None, facts=facts, notes=())
 
@@ -163,7 +152,7 @@ def _read_fields(fields: AskedFields) -> Reading:
 def _amount(name: str, given: int | str | None) -> Estimate | None:
     if given is None or isinstance(given, int):
         return None if given is None else surely(given)
-    if given != given.strip():  # as above
+    if not given.isascii() or given != given.strip():  # the schema's `$` and `\d` let others pass
         raise Refused(Fault(f"/fields/{name}", "is an amount as printed, such as 54.96 GiB"))
     digits, _, unit = given.partition(" ")
     return estimate_of(byte_range(digits, unit, 0))
