@@ -28,6 +28,8 @@ _LEVERS = (
 """What a reserve depends on beside model, card, release and tensor parallel: 1,024 sequences keep 4 GiB more back than
 256 where a vocabulary is large."""
 
+_RELEASE = "release"
+
 
 class KeptBack(msgspec.Struct, frozen=True):
     """What one start-up kept back, and how it was started."""
@@ -38,15 +40,26 @@ class KeptBack(msgspec.Struct, frozen=True):
     conditions: str
 
 
-def conditions_of(question: Question) -> str:
-    """How a deployment is started, as far as its reserve depends on it: equal texts for equal conditions."""
+def conditions_of(question: Question, version: str | None = None) -> str:
+    """How a deployment is started, as far as its reserve depends on it: equal texts for equal conditions.
+
+    The minor version that was printed is one of them where the engine's key names no release.
+    """
     levers, rule = question.levers, question.engine.spec.reserve_rule
     conditions = {name: getattr(levers, name) for name in _LEVERS}
     if isinstance(rule, Profiled) and rule.whole_windows_up_to:
         conditions["max_model_len"] = levers.max_model_len
     if question.draft_model is not None:
         conditions["draft_model"] = question.draft_model.digest
+    if "@" not in question.engine.key and version is not None:
+        conditions[_RELEASE] = ".".join(version.removeprefix("v").split(".")[:2])
     return msgspec.json.encode(conditions, order="sorted").decode()
+
+
+def without_release(conditions: str) -> str:
+    """Conditions as a question has them, which doesn't say what the engine will print."""
+    found = msgspec.json.decode(conditions)
+    return msgspec.json.encode({name: one for name, one in found.items() if name != _RELEASE}, order="sorted").decode()
 
 
 def differing(conditions: str, other: str) -> str:

@@ -73,10 +73,13 @@ def _own(question: Question, stage: Stage) -> Reserve:
 def _observed(observed: ObservedReserve) -> Reserve:
     amount, count = observed.bytes, observed.start_ups
     source = f"observation {observed.observation} of {observed.on}"
-    formula = f"{amount.best:,} B that the same deployment kept back when it started"
+    beside = "beside the weights of step 3 and the KV cache that was printed"
+    formula = f"{amount.best:,} B that the same deployment kept back when it started, {beside}"
     if count > 1:
         source = f"the middle of {count} start-ups, the newest {source}"
-        formula = f"{amount.best:,} B ({amount.low:,} to {amount.high:,}) that {count} such start-ups kept back"
+        formula = (
+            f"{amount.best:,} B ({amount.low:,} to {amount.high:,}) that {count} such start-ups kept back, {beside}"
+        )
     return Reserve(
         bytes=amount,
         formula=formula,

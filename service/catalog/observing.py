@@ -11,8 +11,9 @@ from service.capacity.cache import CacheFamily
 from service.capacity.canonical import plan_id
 from service.capacity.observation import compare, observed_reserve
 from service.capacity.observed import Comparison, Observed, Outcome
-from service.capacity.observed_reserve import KeptBack, conditions_of, differing, observed_from
+from service.capacity.observed_reserve import KeptBack, conditions_of, differing, observed_from, without_release
 from service.capacity.question import ObservedReserve, Question
+from service.capacity.reserve_fit import Started, kept_back
 from service.capacity.reserve_kinds import cache_family
 from service.catalog.contradictions import contradictions, not_stated
 from service.catalog.entries import Catalog, canonical, digest_of
@@ -128,17 +129,28 @@ def noted(plan: str, question: Question, answer: Answer, *, reading: Reading, ca
         notes=reading.notes,
         log_digest=reading.log_digest,
     )
-    kept = observed_reserve(question, reading.observed)
     return Noted(
         observation=observation,
         content=content,
         row=_row_of(observation, reading.observed),
         model_digest=question.model.digest,
         observed_digest=digest_of(canonical(reading.observed)),
-        # Less than nothing is no reserve: the figures are of different ranks or cards.
-        reserve=None if kept is None or kept.best < 0 else kept.best,
-        conditions=conditions_of(question),
+        reserve=_reserve_of(question, answer, reading.observed),
+        conditions=conditions_of(question, reading.observed.version),
     )
+
+
+def _reserve_of(question: Question, answer: Answer, observed: Observed) -> int | None:
+    """What is left beside the weights and the memory as they are planned, so that the cache comes out as it was seen.
+
+    With weights as they were observed, what is wrong with the planned ones would be taken from the cache.
+    """
+    kept = observed_reserve(question, observed)
+    # Less than nothing is no reserve: the figures are of different ranks or cards.
+    if kept is None or kept.best < 0 or observed.kv_budget is None:
+        return None
+    planned_weights = {rung.name: rung for rung in answer.ladder}["weights"].value
+    return kept_back(Started(question, weights=planned_weights, kv=observed.kv_budget.best))
 
 
 def noted_of_planned(planned: Planned, answer: bytes, *, reading: Reading, catalog: Catalog, at: datetime) -> Noted:
@@ -168,9 +180,10 @@ def reserve_from(question: Question, start_ups: Sequence[KeptBack]) -> ObservedR
     Raises `Refused` where there is none, or only some that were started otherwise: their reserve is another one.
     """
     conditions = conditions_of(question)
-    same = [one for one in start_ups if one.conditions == conditions]
+    same = [one for one in start_ups if without_release(one.conditions) == conditions]
     if same:
-        return observed_from(same)
+        # Of an engine whose key names no release, those of the newest's minor version.
+        return observed_from([one for one in same if one.conditions == same[0].conditions])
     about = (
         f"{question.model.key} on {question.gpu.key} with {question.engine.key} at tensor_parallel"
         f" {question.levers.tensor_parallel}"
@@ -178,7 +191,7 @@ def reserve_from(question: Question, start_ups: Sequence[KeptBack]) -> ObservedR
     if not start_ups:
         detail = f"no start-up of {about} is recorded that says what was kept back; POST /v1/observations records one"
         raise Refused(Fault("/reserve", detail))
-    unlike = differing(start_ups[0].conditions, conditions)
+    unlike = differing(without_release(start_ups[0].conditions), conditions)
     raise Refused(Fault("/reserve", f"start-ups of {about} are recorded, but with {unlike}: their reserve is another"))
 
 

@@ -317,6 +317,24 @@ def test_an_observed_reserve_stands_in_place_of_a_rule(client: httpx.Client) -> 
         assert "reserve_bytes" not in {one["name"] for one in answer["assumed"]}
 
 
+def test_with_an_observed_reserve_the_cache_that_was_seen_comes_out(client: httpx.Client) -> None:
+    # The weights took a gibibyte more than is planned, and the card showed a little less.
+    fields = {"weights": WEIGHTS + GIB, "kv_cache": KV - GIB // 2, "reported_capacity": "79.19 GiB"}
+    assert client.post("/v1/observations", json=of_generic(3015, **fields)).status_code == 201
+    ladder = observed(client, 3015).json()["ladder"]
+    assert (ladder[2]["value"], ladder[3]["value"], ladder[4]["value"]) == (WEIGHTS, 7 * GIB // 2, KV - GIB // 2)
+    assert "beside the weights of step 3 and the KV cache that was printed" in ladder[3]["formula"]
+
+
+def test_start_ups_of_other_releases_are_not_mixed(client: httpx.Client) -> None:
+    for version, more in (("0.2.0", 0), ("0.5.9", GIB), ("0.5.20", GIB + 2)):
+        made = client.post("/v1/observations", json=of_generic(3016, kv_cache=KV + more, version=version))
+        assert made.status_code == 201
+    answer = observed(client, 3016).json()
+    assert answer["inputs"]["observed_reserve"]["start_ups"] == 2
+    assert answer["ladder"][3]["value"] == 2 * GIB - 1
+
+
 def test_another_window_asks_for_the_same_reserve(client: httpx.Client) -> None:
     client.post("/v1/observations", json=of_generic(3002, kv_cache=KV + GIB))
     assert observed(client, 3002, max_model_len=4096).json()["ladder"][3]["value"] == 2 * GIB
