@@ -143,7 +143,7 @@ async def read_observation(request: AnyRequest, headcount: Headcount, observatio
 async def list_observations(request: AnyRequest, headcount: Headcount) -> ObservationList[msgspec.Raw]:
     """List observations, newest first."""
     query = query_of(request, (*_FILTERS, *paging.NAMES))
-    limit, after = paging.limit_of(query), paging.position_of(query)
+    limit, after = paging.limit_of(query), paging.position_of(query, "obs_")
     filters = {name: _filter(name, query[name]) for name in _FILTERS if name in query}
     found = await headcount.database.transaction(
         partial(stored_observations.page, filters=filters, limit=limit + 1, after=after)

@@ -48,8 +48,8 @@ def limit_of(query: Mapping[str, str]) -> int:
     return limit
 
 
-def position_of(query: Mapping[str, str]) -> Position | None:
-    """Read where the page before ended. Raises `InvalidParameters`."""
+def position_of(query: Mapping[str, str], prefix: str) -> Position | None:
+    """Read where the page before ended, in the list of ids that begin so. Raises `InvalidParameters`."""
     if "cursor" not in query:
         return None
     not_ours = InvalidParameters(("cursor", "is not a next_cursor of this list"))
@@ -59,7 +59,7 @@ def position_of(query: Mapping[str, str]) -> Position | None:
         created_at = datetime.fromisoformat(at)
     except ValueError as error:
         raise not_ours from error
-    if created_at.tzinfo is None or "\0" in identity:
+    if created_at.tzinfo is None or "\0" in identity or not identity.startswith(prefix):
         raise not_ours
     return Position(created_at, identity)
 

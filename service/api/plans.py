@@ -118,7 +118,7 @@ async def read_plan(request: AnyRequest, headcount: Headcount, plan: str) -> Res
 async def list_plans(request: AnyRequest, headcount: Headcount) -> PlanList[msgspec.Raw]:
     """List plans, newest first."""
     query = query_of(request, paging.NAMES)
-    limit, after = paging.limit_of(query), paging.position_of(query)
+    limit, after = paging.limit_of(query), paging.position_of(query, "pln_")
     found = await headcount.database.transaction(partial(stored_plans.page, limit=limit + 1, after=after))
     return PlanList(*paging.page_of(found, limit))
 

@@ -50,8 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
         for proposal in found:
             _print(proposal)
             if author is not None:
-                version = approve(url, proposal, author)
-                print(f"{proposal.key}: version {version} is the newest, by {printable(author)}")
+                version, whose = approve(url, proposal, author)
+                print(f"{proposal.key}: version {version} is the newest, by {printable(whose)}")
     return 0
 
 

@@ -116,12 +116,12 @@ def publish_bundled(connection: Connection, *, now: datetime) -> list[str]:
 
 def publish_engine(
     connection: Connection, key: str, spec: Engine, *, instead_of: str, author: str, note: str, now: datetime
-) -> int:
-    """Add a version of an engine that an operator approved; returns its number.
+) -> tuple[int, str]:
+    """Add a version of an engine that an operator approved; returns its number, and whose it is.
 
     `instead_of` is the digest of the version that it was made from. Where the newest is the very same as the new one,
-    its number is returned. Raises `Refused` where the newest is another by now, and for an author that is the
-    release's.
+    its number is returned, and who published that. Raises `Refused` where the newest is another by now, and for an
+    author that is the release's.
     """
     if author == BUNDLED_BY:
         raise Refused(Fault("/author", f"{BUNDLED_BY} is who publishes what a release ships; say who approves this"))
@@ -131,7 +131,7 @@ def publish_engine(
     )
     spec_bytes = canonical(spec)
     if newest is not None and newest.digest == digest_of(spec_bytes):
-        return newest.version
+        return newest.version, newest.author
     if newest is None or newest.digest != instead_of:
         raise Refused(Fault("/engine", f"{key} has changed meanwhile: look at what is proposed now"))
     at = max(now, head.at + timedelta(microseconds=1))
@@ -152,7 +152,7 @@ def publish_engine(
         )
     )
     connection.execute(update(catalog_head).values(revision=head.revision + 1, at=at))
-    return newest.version + 1
+    return newest.version + 1, author
 
 
 def _newest(connection: Connection, *of: ColumnElement[bool]) -> dict[tuple[str, str], _Newest]:

@@ -20,12 +20,15 @@ def proposals(url: str, engine: str | None) -> list[Proposal]:
     return [proposal for proposal in found if proposal is not None]
 
 
-def approve(url: str, proposal: Proposal, author: str) -> int:
-    """Publish a proposal as the newest version of its engine; returns the version's number."""
+def approve(url: str, proposal: Proposal, author: str) -> tuple[int, str]:
+    """Publish a proposal as the newest version of its engine; returns its number, and whose it is.
+
+    Another operator may have published the very same before.
+    """
     count = len(proposal.observations)
     note = f"refitted from {count} start-up{'s' if count > 1 else ''}: {', '.join(proposal.observations)}"
     with connected(url) as connection:
-        version = catalog_versions.publish_engine(
+        published = catalog_versions.publish_engine(
             connection,
             proposal.key,
             proposal.spec,
@@ -35,4 +38,4 @@ def approve(url: str, proposal: Proposal, author: str) -> int:
             now=datetime.now(UTC),
         )
         connection.commit()
-    return version
+    return published

@@ -274,6 +274,15 @@ def test_a_wrong_list_parameter_is_named(client: httpx.Client, parameters: dict[
     assert [error["parameter"] for error in response.json()["errors"]] == list(parameters)
 
 
+def test_a_cursor_is_of_its_own_list(client: httpx.Client) -> None:
+    for number in (2401, 2402):
+        client.post("/v1/observations", json=of_generic(number))
+    for mine, other in (("observations", "plans"), ("plans", "observations")):
+        cursor = client.get(f"/v1/{mine}", params={"limit": 1}).json()["next_cursor"]
+        assert client.get(f"/v1/{mine}", params={"cursor": cursor}).status_code == 200
+        assert client.get(f"/v1/{other}", params={"cursor": cursor}).status_code == 400
+
+
 def test_an_observation_that_does_not_exist_is_404(client: httpx.Client) -> None:
     for observation in (f"obs_{'0' * 64}", "obs_x", "a%00b"):
         assert client.get(f"/v1/observations/{observation}").status_code == 404

@@ -241,6 +241,23 @@ def test_approving_the_same_again_adds_nothing(learning: str) -> None:
     assert len(versions(learning)) == 2
 
 
+def test_who_approved_the_same_first_is_whose_version_it_is(learning: str) -> None:
+    with running_service(HEADCOUNT_DATABASE_URL=learning) as service:
+        record(service, start_up(2 * GIB))
+    with connected(learning) as connection:
+        catalog = catalog_versions.load_now(connection)
+    pinned = catalog.engines.pinned("test@1", None)
+    changed = msgspec.structs.replace(pinned.spec, notes="another")
+    with connected(learning) as connection:
+        told = [
+            catalog_versions.publish_engine(
+                connection, "test@1", changed, instead_of=pinned.digest, author=author, note="n", now=datetime.now(UTC)
+            )
+            for author in ("bob", "alice")
+        ]
+    assert told == [(2, "bob"), (2, "bob")]
+
+
 def test_what_an_operator_approved_outlives_the_next_migration(learning: str) -> None:
     with running_service(HEADCOUNT_DATABASE_URL=learning) as service:
         record(service, start_up(2 * GIB))
