@@ -15,7 +15,7 @@ from service.capacity.resolve_dtype import kv_dtype
 from service.catalog.entries import Catalog
 from service.errors import Fault
 from service.readers.observation import Reading, checkpoint_name
-from service.readers.start_up_log.facts import Deployment
+from service.readers.start_up_log.facts import Deployment, StartUpLog
 
 _SAME_CARD = 20
 """Cards of one name differ by up to a hundredth; one that shows a twentieth more or less is another card."""
@@ -54,6 +54,7 @@ def contradictions(question: Question, reading: Reading, catalog: Catalog) -> li
     if reading.log is not None:
         told = reading.log.deployment
         faults += [*_model(question, told, catalog), *_levers(question, told), *_formats(question, told)]
+        faults += _windows(question, reading.log)
     return faults
 
 
@@ -136,6 +137,19 @@ def _levers(question: Question, told: Deployment) -> Iterator[Fault]:
         if caching.value != asked_for:
             place = "/levers/enable_prefix_caching"
             yield Fault(place, f"it was {caching.value} (line {caching.line}), and is {asked_for} here")
+
+
+def _windows(question: Question, log: StartUpLog) -> Iterator[Fault]:
+    """The window in the lines of the concurrency and of a refusal, where no argument states it."""
+    if log.deployment.max_model_len is not None:
+        return
+    here = question.levers.max_model_len
+    told = [(seen.value.max_model_len, seen.line) for seen in log.concurrencies]
+    told += [(one.max_model_len, one.line) for one in log.failures if one.max_model_len is not None]
+    for window, line in told:
+        if window != here:
+            yield Fault("/levers/max_model_len", f"it was {window} (line {line}), and is {here} here")
+            return
 
 
 def _formats(question: Question, told: Deployment) -> Iterator[Fault]:

@@ -213,6 +213,20 @@ def test_what_is_not_stated_is_named() -> None:
     assert {"version", "model", "tensor_parallel", "gpu_memory_utilization"} <= set(not_stated(told))
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Maximum concurrency for 1,048,576 tokens per request: 5.00x",
+        "max seq len (1048576) is larger than the maximum number of tokens that can be stored in KV cache (8192)",
+    ],
+)
+def test_a_window_beside_a_concurrency_or_in_a_refusal_contradicts_too(line: str) -> None:
+    log = f"INFO [m.py:2] Model loading took 14.99 GiB and 4.012245 seconds\nINFO {line}\n"
+    told = read_observation(AskedObservation(plan=PLAN, log=log))
+    assert faults(told) == {"/levers/max_model_len": "it was 1048576 (line 2), and is 8192 here"}
+    assert faults(told, {"max_model_len": 4096})["/levers/max_model_len"].endswith("is 4096 here")
+
+
 def test_every_line_that_is_named_exists() -> None:
     found = faults(reading(max_seq_len="1", tensor_parallel_size="2", share="0.5", kv_cache_dtype="fp8"))
     assert {int(line) for words in found.values() for line in re.findall(r"line (\d+)", words)} == {1, 4}
