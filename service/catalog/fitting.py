@@ -10,7 +10,7 @@ from service.capacity.observed_reserve import conditions_of
 from service.capacity.question import Pinned
 from service.capacity.reserve import overhead_of
 from service.capacity.reserve_fit import Started, refit
-from service.capacity.reserve_rules import Overhead
+from service.capacity.reserve_rules import Overhead, ReserveRule
 from service.catalog.engine_integrity import engine_faults
 from service.catalog.entries import Catalog, canonical
 from service.catalog.observing import content_of
@@ -73,20 +73,43 @@ def proposed(engine: Pinned[Engine], start_ups: Iterable[StartUp], catalog: Cata
             counted[one.observation] = started
     if not counted:
         return None
-    refitted = refit(rule, counted.values(), SOURCE)
-    spec = msgspec.structs.replace(engine.spec, reserve_rule=refitted)
+    used = {overhead_of(rule.overheads, started.question) for started in counted.values()}
+    refitted = refit(_before_learning(rule, engine.key, catalog), counted.values(), SOURCE).overheads
+    rows = tuple(Row(old, new if old in used else old) for old, new in zip(rule.overheads, refitted, strict=True))
+    learned = msgspec.structs.replace(rule, overheads=tuple(row.new for row in rows))
+    spec = msgspec.structs.replace(engine.spec, reserve_rule=learned)
     if faults := engine_faults(engine.key, spec):
         raise Refused(*(Fault("", f"{engine.key}: {fault}") for fault in faults))
-    used = {overhead_of(rule.overheads, started.question) for started in counted.values()}
-    rows = tuple(Row(old, new) for old, new in zip(rule.overheads, refitted.overheads, strict=True) if old in used)
     return Proposal(
         key=engine.key,
         digest=engine.digest,
         spec=spec,
-        rows=rows,
+        rows=tuple(row for row in rows if row.old in used),
         observations=tuple(sorted(counted)),
         passed_over=passed_over,
     )
+
+
+def _before_learning(rule: ReserveRule, key: str, catalog: Catalog) -> ReserveRule:
+    """The rule with learned rows as they were before: every stored start-up is counted anew, and none twice."""
+    versions = [catalog.engines.pinned(key, one.version).spec for one in catalog.engines.versions(key)]
+    given = {
+        _kind(row): row
+        for older in versions
+        if older.reserve_rule is not None
+        for row in older.reserve_rule.overheads
+        if not row.source.startswith(SOURCE)
+    }
+    overheads = tuple(
+        given.get(_kind(row), msgspec.structs.replace(row, logs=0)) if row.source.startswith(SOURCE) else row
+        for row in rule.overheads
+    )
+    return msgspec.structs.replace(rule, overheads=overheads)
+
+
+def _kind(row: Overhead) -> Overhead:
+    """A row without what is measured."""
+    return msgspec.structs.replace(row, low=0, best=0, high=0, logs=0, source="")
 
 
 def _started(one: StartUp, engine: Pinned[Engine], catalog: Catalog) -> Started | None:
