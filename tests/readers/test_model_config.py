@@ -157,9 +157,8 @@ def test_a_window_that_is_written_as_null_is_none_and_not_the_class_default(mode
     assert read_model({**stated, "sliding_window": None}).caches.value == (
         FullAttention(layers=32, kv_heads=8, key_dim=128, value_dim=128),
     )
-    if model_type != "mistral":
-        left_out = read_model(stated)
-        assert {cache.window for cache in left_out.caches.value if isinstance(cache, SlidingWindow)} == {4_096}
+    left_out = read_model(stated)
+    assert {cache.window for cache in left_out.caches.value if isinstance(cache, SlidingWindow)} == {4_096}
 
 
 def test_a_list_may_name_the_draft_layers_behind_the_layers() -> None:

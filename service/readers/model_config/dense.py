@@ -19,7 +19,7 @@ _MISTRAL = Family(
     config_class="MistralConfig",
     mixers=grouped_query(all_windows, bias=False),
     feed_forwards=dense(bias=False),
-    defaults={"num_key_value_heads": 8},
+    defaults={"num_key_value_heads": 8, "sliding_window": 4_096},
 )
 _QWEN2 = Family(
     config_class="Qwen2Config",
