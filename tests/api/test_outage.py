@@ -13,6 +13,7 @@ import pytest
 
 from service.store.embedded import embedded_postgresql
 from service.store.migrations import migrate
+from tests.observations import WEIGHTS
 from tests.questions import REFERENCE
 from tests.servers import FAST, throw_away_folder
 from tests.services import Service, running_service
@@ -89,7 +90,7 @@ def assert_unavailable(client: httpx.Client) -> None:
     assert client.get("/v1/gpus/h100-sxm-80gb").status_code == 200
     assert client.get("/v1/plans").status_code == 503
     observed = client.post("/v1/estimates", json=REFERENCE | {"reserve": "observed"})
-    recorded_start = client.post("/v1/observations", json={"question": REFERENCE, "fields": {"weights": 1}})
+    recorded_start = client.post("/v1/observations", json={"question": REFERENCE, "fields": {"weights": WEIGHTS}})
     for refused in (observed, recorded_start, client.get("/v1/observations")):
         assert (refused.status_code, refused.json()["type"]) == (503, "/problems/unavailable")
 
