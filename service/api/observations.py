@@ -1,6 +1,5 @@
 """`/v1/observations`: what engines printed when they started, beside what was predicted."""
 
-from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Generic, TypeVar, get_args
 
@@ -10,20 +9,18 @@ from msgspec import Meta
 
 from service.api import paging
 from service.api import problem_types as types
+from service.api.asked import asked_now
 from service.api.bodies import body_of, query_of, whole_number
-from service.api.envelope import AnyRequest, request_id_of
+from service.api.envelope import AnyRequest
 from service.api.headcount import Headcount
 from service.api.operations import QUESTION_PROBLEMS, Operation, Parameter, get, post
-from service.api.trace import trace_id_of
 from service.capacity.cache import CacheFamily
 from service.catalog.observing import Observation, ObservationRow
 from service.errors import InvalidParameters, NotStored
 from service.readers.observation import LONGEST_LOG, AskedObservation
 from service.readers.question import LONGEST_KEY, Key, Ranks
 from service.store import observations as stored_observations
-from service.store.identifiers import uuid7
 from service.store.observations import FilterName
-from service.store.plans import Asked
 
 Item = TypeVar("Item")
 
@@ -82,14 +79,7 @@ async def record_observation(request: AnyRequest, headcount: Headcount) -> Respo
     """Record an observation, and a plan where its question came with it."""
     query_of(request, ())
     observed = await body_of(request, AskedObservation)
-    asked = Asked(
-        decision=uuid7(),
-        at=datetime.now(UTC),
-        source="api",
-        request_id=request_id_of(request.scope),
-        trace_id=trace_id_of(request),
-        labels={} if observed.question is None else observed.question.labels or {},
-    )
+    asked = asked_now(request, None if observed.question is None else observed.question.labels)
     stored = await headcount.observe(observed, asked, size=len(await request.body()))
     headers = {"Content-Location": f"/v1/observations/{stored.id}"}
     if observed.question is not None:

@@ -1,6 +1,5 @@
 """`/v1/plans`: asking on the record, and reading the record."""
 
-from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Generic, TypeVar
 
@@ -10,18 +9,16 @@ from msgspec import Meta
 
 from service.api import paging
 from service.api import problem_types as types
+from service.api.asked import asked_now
 from service.api.bodies import body_of, query_of
-from service.api.envelope import AnyRequest, request_id_of
+from service.api.envelope import AnyRequest
 from service.api.headcount import Headcount
 from service.api.operations import QUESTION_PROBLEMS, REVISION_HEADER, Operation, Parameter, get, post
-from service.api.trace import trace_id_of
 from service.capacity.answer import Answer
 from service.catalog.row import Row
 from service.errors import NotStored
 from service.readers.question import AskedQuestion
 from service.store import plans as stored_plans
-from service.store.identifiers import uuid7
-from service.store.plans import Asked
 
 Item = TypeVar("Item")
 
@@ -60,14 +57,7 @@ async def record_plan(request: AnyRequest, headcount: Headcount) -> Response[byt
     """Record a plan and a decision, then answer."""
     query_of(request, ())
     question = await body_of(request, AskedQuestion)
-    asked = Asked(
-        decision=uuid7(),
-        at=datetime.now(UTC),
-        source="api",
-        request_id=request_id_of(request.scope),
-        trace_id=trace_id_of(request),
-        labels=question.labels or {},
-    )
+    asked = asked_now(request, question.labels)
     recorded = await headcount.record(question, asked, size=len(await request.body()))
     headers = {
         "Headcount-Decision": f"dec_{asked.decision}",
