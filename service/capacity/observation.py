@@ -26,7 +26,9 @@ def compare(question: Question, answer: Answer, observed: Observed) -> Compariso
     held = None
     if observed.outcome != "unfinished" and observed.failure != "device_not_free":
         held = starts == (observed.outcome == "ready")
-    cause, amount = _most_off(tuple(_figures(question, answer, _with_implied_cache(answer, observed))), answer)
+    implied = _with_implied_cache(answer, observed)
+    told = figures if implied is observed else tuple(_figures(question, answer, implied))
+    cause, amount = _most_off(told, answer)
     return Comparison(
         summary=summary_of(figures, starts=starts, observed=observed, cause=cause),
         predicted_to_start=starts,

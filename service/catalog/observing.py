@@ -1,6 +1,6 @@
 """A start-up beside the plan that it is of, in the bytes that are hashed, stored and sent."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -10,7 +10,7 @@ from service.capacity.answer import Answer
 from service.capacity.cache import CacheFamily
 from service.capacity.canonical import plan_id
 from service.capacity.observation import compare, observed_reserve
-from service.capacity.observed import Comparison, Observed, Outcome
+from service.capacity.observed import ComparedFigure, Comparison, Observed, Outcome
 from service.capacity.observed_reserve import KeptBack, conditions_of, differing, observed_from, without_release
 from service.capacity.question import ObservedReserve, Question
 from service.capacity.reserve_fit import Started, kept_back
@@ -217,7 +217,7 @@ def _moved(fault: Fault, pointer: str, *, deep: bool) -> Fault:
 def _row_of(observation: Observation, observed: Observed) -> ObservationRow:
     comparison = observation.comparison
     figures = {figure.name: figure for figure in comparison.figures}
-    kv, reserve = figures.get("kv_budget"), figures.get("reserve")
+    kv, reserve, concurrency = (figures.get(name) for name in ("kv_budget", "reserve", "max_concurrency"))
     return ObservationRow(
         observation=observation.observation,
         recorded_at=observation.recorded_at,
@@ -231,20 +231,18 @@ def _row_of(observation: Observation, observed: Observed) -> ObservationRow:
         outcome=observation.outcome,
         predicted_to_start=comparison.predicted_to_start,
         kv_budget_bytes=None if kv is None else int(kv.observed),
-        kv_budget_difference=_difference(comparison, "kv_budget"),
+        kv_budget_difference=_difference(figures, "kv_budget"),
         kv_budget_in_interval=None if kv is None else kv.within_interval,
         max_concurrency=observed.max_concurrency,
-        max_concurrency_difference=next(
-            (figure.difference for figure in comparison.figures if figure.name == "max_concurrency"), None
-        ),
-        weights_difference=_difference(comparison, "weights"),
+        max_concurrency_difference=None if concurrency is None else concurrency.difference,
+        weights_difference=_difference(figures, "weights"),
         reserve_bytes=None if reserve is None else int(reserve.observed),
-        reserve_difference=_difference(comparison, "reserve"),
+        reserve_difference=_difference(figures, "reserve"),
         off_most=comparison.off_most,
         off_by_bytes=comparison.off_by_bytes,
         summary=comparison.summary,
     )
 
 
-def _difference(comparison: Comparison, name: str) -> int | None:
-    return next((int(figure.difference) for figure in comparison.figures if figure.name == name), None)
+def _difference(figures: Mapping[str, ComparedFigure], name: str) -> int | None:
+    return int(figures[name].difference) if name in figures else None
