@@ -19,9 +19,7 @@ from service.readers.question import AskedLevers
 from tests.accuracy.cases import Case, Given, OwnBytes, Printed, collection
 from tests.accuracy.planned import question_of
 from tests.accuracy.report import determined, share_close, share_within_rounding, undetermined, universe
-
-SHARED = Path(__file__).parents[3] / "shared" / "data"
-"""Where the figures were copied from; not carried in this project."""
+from tests.collected import collected, entries
 
 
 def pool_of(model: str, gib: str, **levers: object) -> Pool:
@@ -189,6 +187,7 @@ def test_no_case_is_judged_by_the_groups_of_an_engine() -> None:
     assert judged <= {"full", "latent", "index_keys + latent"}
 
 
+@collected
 def test_a_release_that_the_collection_does_not_state_is_given_with_its_reason() -> None:
     documents = {document["id"]: document for document in collections()}
     for case in collection().cases:
@@ -201,12 +200,16 @@ def test_a_release_that_the_collection_does_not_state_is_given_with_its_reason()
             assert case.release in stated, case.ids
 
 
-def test_every_case_of_the_collections_is_compared_or_set_apart_with_a_reason_and_none_twice() -> None:
-    ids = list(collection().ids())
-    assert [name for name, times in Counter(ids).items() if times > 1] == []
-    assert set(ids) == {case["id"] for case in collections()}
+def test_no_case_is_compared_or_set_apart_twice() -> None:
+    assert [name for name, times in Counter(collection().ids()).items() if times > 1] == []
 
 
+@collected
+def test_every_case_of_the_collections_is_compared_or_set_apart_with_a_reason() -> None:
+    assert set(collection().ids()) == {case["id"] for case in collections()}
+
+
+@collected
 def test_every_copied_figure_is_the_one_in_the_collections() -> None:
     documents = {document["id"]: document for document in collections()}
     for case in collection().cases:
@@ -228,10 +231,4 @@ def same(copied: Decimal | int | None, logged: float | None) -> bool:
 
 
 def collections() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for name in ("numeric_cases.json", "start_up_logs.json"):
-        file = SHARED / name
-        if not file.exists():
-            pytest.skip(f"{name} is no part of this project, and it isn't beside it")
-        found += json.loads(file.read_text())["cases"]
-    return found
+    return entries("numeric_cases", "start_up_logs", under="cases")

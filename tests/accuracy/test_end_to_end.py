@@ -1,7 +1,5 @@
 """The bars that predictions from model, card, flags and release alone have to reach."""
 
-import json
-from pathlib import Path
 from statistics import median
 
 import pytest
@@ -24,8 +22,7 @@ from tests.accuracy.end_to_end import (
 )
 from tests.accuracy.end_to_end_report import by_card, by_release
 from tests.accuracy.fitting import asked, catalog, fitted
-
-SHARED = Path(__file__).parents[3] / "shared" / "data"
+from tests.collected import collected, entries
 
 
 def test_every_engine_start_up_of_the_collections_is_predicted_once_or_left_out_with_a_reason() -> None:
@@ -37,9 +34,9 @@ def test_every_engine_start_up_of_the_collections_is_predicted_once_or_left_out_
     assert sum(name.startswith("log-") for name in found) == 68
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="the collections aren't beside the project")
+@collected
 def test_what_was_printed_is_what_the_collection_has() -> None:
-    logs = {case["id"]: case for case in json.loads((SHARED / "start_up_logs.json").read_text())["cases"]}
+    logs = {case["id"]: case for case in entries("start_up_logs", under="cases")}
     for one in deployments().deployments:
         for name in one.ids:
             if name not in logs:

@@ -12,6 +12,7 @@ from service.catalog.bundled import bundled_catalog
 from service.catalog.resolve import resolve
 from service.readers import strict_json
 from service.readers.question import AskedQuestion
+from tests.configurations import LLAMA
 
 SMALL, LARGE = "openai/gpt-oss-20b", "openai/gpt-oss-120b"
 AS_LOADED = Fraction("1.003")
@@ -102,18 +103,6 @@ def test_another_format_that_is_asked_for_is_not_padded() -> None:
     assert (padding(found), loaded(found)) == ([], [])
 
 
-CONFIG = {
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "intermediate_size": 14336,
-    "max_position_embeddings": 8192,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 32,
-    "num_key_value_heads": 8,
-    "vocab_size": 128256,
-}
-
-
 @pytest.mark.parametrize(
     ("quantisation", "certainty", "said"),
     [
@@ -132,6 +121,6 @@ CONFIG = {
 def test_a_width_says_what_it_is_made_of_and_is_as_certain_as_what_was_stated(
     quantisation: dict[str, object], certainty: str, said: str
 ) -> None:
-    found = answer({"config": {**CONFIG, "quantization_config": quantisation}}, "a100-sxm-80gb", "generic")
+    found = answer({"config": {**LLAMA, "quantization_config": quantisation}}, "a100-sxm-80gb", "generic")
     (width,) = [one for one in found.ladder[2].operands if one.name == "bits of layers"]
     assert (width.source, width.certainty, found.ladder[2].certainty) == (said, certainty, certainty)

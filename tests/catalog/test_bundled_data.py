@@ -16,15 +16,11 @@ from service.capacity.model import Model, WeightPart
 from service.catalog import integrity
 from service.catalog.engine_integrity import engine_faults
 from service.catalog.integrity import gpu_faults, model_faults
+from tests.collected import collected, entries
 
 DATA = Path(integrity.__file__).parent / "data"
-COLLECTION = Path(__file__).parents[3] / "shared" / "data"
-"""The collected facts are not carried in this project."""
 COLLECTED: dict[str, str] = {
-    entry["hf_id"]: entry["confidence"]
-    for name in ("models", "models_2026")
-    if (COLLECTION / f"{name}.json").exists()
-    for entry in msgspec.json.decode((COLLECTION / f"{name}.json").read_bytes())["models"]
+    entry["hf_id"]: entry["confidence"] for entry in entries("models", "models_2026", under="models")
 }
 Spec = TypeVar("Spec", Gpu, Model, Engine)
 
@@ -131,7 +127,7 @@ def test_no_engine_has_a_fault() -> None:
     assert [fault for key, spec in ENGINES.items() for fault in engine_faults(key, spec)] == []
 
 
-@pytest.mark.skipif(not COLLECTED, reason="the collection is no part of this project")
+@collected
 def test_every_collected_model_is_in_the_catalog_and_low_ones_are_marked() -> None:
     assert len(COLLECTED) == 222
     # The other 30 are checkpoints that only start-up logs name.

@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,16 +13,10 @@ from service.capacity.cache.footprint import Chunk, Context, Ring, State, Storag
 from service.capacity.model import Model
 from service.errors import Refused
 from service.readers.model_config import read_model
-
-DATA = Path(__file__).parents[3] / "shared" / "data"
-"""The collected configurations are not carried in this project."""
+from tests.collected import FOLDER, collected, entries
 
 ENTRIES: dict[str, dict[str, Any]] = {
-    entry["hf_id"]: entry
-    for name in ("models", "models_2026")
-    if (DATA / f"{name}.json").exists()
-    for entry in json.loads((DATA / f"{name}.json").read_text())["models"]
-    if entry["raw_config"]
+    entry["hf_id"]: entry for entry in entries("models", "models_2026", under="models") if entry["raw_config"]
 }
 REFUSED = {
     "meituan-longcat/LongCat-2.0": "/kv_lora_rank",
@@ -83,11 +76,11 @@ KINDS = {
 BESIDE = {"IndexKeys", "RowRing", "LatentWindow", "ConvolutionHistory"}
 """Kinds that the collection doesn't count as layers of their own."""
 
-pytestmark = pytest.mark.skipif(not ENTRIES, reason="the collected configurations are no part of this project")
+pytestmark = collected
 
 
 def config_of(entry: Mapping[str, Any]) -> dict[str, Any]:
-    config: dict[str, Any] = json.loads((DATA / entry["raw_config"]).read_text())
+    config: dict[str, Any] = json.loads((FOLDER / entry["raw_config"]).read_text())
     return config
 
 

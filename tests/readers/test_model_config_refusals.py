@@ -11,17 +11,7 @@ import pytest
 from service.capacity.cache import FullAttention
 from service.errors import Fault, Refused
 from service.readers.model_config import read_model
-
-LLAMA: Mapping[str, Any] = {
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "intermediate_size": 14336,
-    "max_position_embeddings": 8192,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 32,
-    "num_key_value_heads": 8,
-    "vocab_size": 128256,
-}
+from tests.configurations import LLAMA
 
 
 def faults(config: Mapping[str, Any], **given: int) -> tuple[Fault, ...]:

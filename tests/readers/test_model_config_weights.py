@@ -13,18 +13,9 @@ from service.errors import NotPlannedYet, Refused
 from service.readers.model_config import read_model
 from service.readers.model_config.fields import Fields
 from service.readers.model_config.left_out import left_out_of
+from tests import configurations
 
-LLAMA: Mapping[str, Any] = {
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "intermediate_size": 14336,
-    "max_position_embeddings": 8192,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 32,
-    "num_key_value_heads": 8,
-    "torch_dtype": "bfloat16",
-    "vocab_size": 128256,
-}
+LLAMA: Mapping[str, Any] = {**configurations.LLAMA, "torch_dtype": "bfloat16"}
 DEEPSEEK: Mapping[str, Any] = {
     "model_type": "deepseek_v3",
     "first_k_dense_replace": 1,

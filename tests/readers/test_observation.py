@@ -171,7 +171,7 @@ def test_a_version_that_is_none_is_refused_without_being_repeated() -> None:
         ("meta-llama/Llama-3.1-8B", "Llama-3.1-8B"),
         ("/models/llama/", "llama"),
         ("C:\\models\\llama", "llama"),
-        ("/root/.cache/huggingface/hub/models--meta-llama--Llama-3.1-8B/snapshots/0e9e39f2/", "Llama-3.1-8B"),
+        ("/cache/hub/models--meta-llama--Llama-3.1-8B/snapshots/0e9e39f2/", "Llama-3.1-8B"),
         ("/cache/models--gpt2/snapshots/abc", "abc"),
         ("llama", "llama"),
         ("", ""),
