@@ -9,10 +9,10 @@ from service.capacity.defaults import default_batched_tokens, default_fraction_o
 from service.capacity.deployment import Deployment, default_block_size_of
 from service.capacity.engine_notes import assumed_of_engine, caveats_of_engine
 from service.capacity.fraction import FractionOf
-from service.capacity.lengths import Mean, Rows, Total
 from service.capacity.padding import may_be_padded, padded
 from service.capacity.question import Question
 from service.capacity.units import exact
+from service.capacity.workload import Mean, Rows, Total
 
 _ROWS_TIMES_RISK = 10
 """Below ten rows beyond the risk, the tail that decides is a handful of requests."""

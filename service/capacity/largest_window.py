@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 
 from service.capacity.deployment import Deployment
-from service.capacity.lengths import LONGEST_WINDOW, Joint, Mean, Rows, Total, Workload
+from service.capacity.lengths import LONGEST_WINDOW
 from service.capacity.pool import Pool, Prices
 from service.capacity.pool_lengths import held_in
 from service.capacity.question import Question
+from service.capacity.workload import Joint, Mean, Rows, Total, Workload
 
 
 def largest_window(question: Question, deployment: Deployment, users: int, *, paged: bool) -> int | str:

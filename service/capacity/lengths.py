@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from service.capacity.errors import Fault, Refused
 from service.capacity.prefix_sums import PrefixSums, Ramp, over_pairs
+from service.capacity.workload import Joint, Mean, Rows, Total, Workload
 
 Tokens = NDArray[np.int64]
 
@@ -27,43 +28,6 @@ _SLICE = 2**20
 
 Cost = Callable[[Tokens], NDArray[np.int64]]
 """Blocks that one request takes, for each of these numbers of held tokens."""
-
-
-class Mean(msgspec.Struct, frozen=True, tag_field="kind", tag="mean", kw_only=True):
-    """Every request holds so many tokens all the time."""
-
-    tokens: int
-
-
-class Bin(msgspec.Struct, frozen=True):
-    """So many requests of more than `lower` and at most `upper` tokens; without `upper` up to the window."""
-
-    lower: int
-    upper: int | None
-    count: int
-
-
-class Total(msgspec.Struct, frozen=True, tag_field="kind", tag="total", kw_only=True):
-    """A histogram of total lengths (prompt and output together), bins sorted and merged."""
-
-    bins: tuple[Bin, ...]
-
-
-class Joint(msgspec.Struct, frozen=True, tag_field="kind", tag="joint", kw_only=True):
-    """A joint histogram: count [i, j, n] says n requests with prompt and output in bins i and j."""
-
-    prompt_edges: tuple[int | None, ...]
-    output_edges: tuple[int | None, ...]
-    counts: tuple[tuple[int, int, int], ...]
-
-
-class Rows(msgspec.Struct, frozen=True, tag_field="kind", tag="rows", kw_only=True):
-    """Single requests as (prompt tokens, output tokens), in the order given."""
-
-    rows: tuple[tuple[int, int], ...]
-
-
-Workload = Mean | Total | Joint | Rows
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):

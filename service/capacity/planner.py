@@ -27,11 +27,12 @@ from service.capacity.counts import (
 from service.capacity.deployment import Deployment, deploy
 from service.capacity.errors import Fault, UnsupportedCombination
 from service.capacity.inverse import inverse_of
-from service.capacity.lengths import Held, Workload
+from service.capacity.lengths import Held
 from service.capacity.pool_lengths import Observed, held_in_each
 from service.capacity.question import Basis, Pinned, Question, Spec
 from service.capacity.rungs import Rung
 from service.capacity.units import shown_gib, shown_kib, six_digits
+from service.capacity.workload import Workload
 
 PLANNER = 2
 """Changes whenever the answer to any question changes; stored plans name it."""

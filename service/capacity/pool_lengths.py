@@ -5,8 +5,9 @@ from fractions import Fraction
 
 import msgspec
 
-from service.capacity.lengths import Held, Workload, held
+from service.capacity.lengths import Held, held
 from service.capacity.pool import Pool, Prices
+from service.capacity.workload import Workload
 
 
 class Observed(msgspec.Struct, frozen=True):

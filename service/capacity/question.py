@@ -7,9 +7,9 @@ import msgspec
 from service.capacity.dtypes import ElementDtype, KvCacheDtype
 from service.capacity.engine import Engine
 from service.capacity.gpu import Gpu
-from service.capacity.lengths import Workload
 from service.capacity.model import Model
 from service.capacity.units import Estimate
+from service.capacity.workload import Workload
 
 Spec = TypeVar("Spec")
 

@@ -9,9 +9,9 @@ from service.capacity.defaults import default_batched_tokens, default_fraction, 
 from service.capacity.deployment import default_block_size
 from service.capacity.engine import Engine
 from service.capacity.gpu import Gpu
-from service.capacity.lengths import Workload
 from service.capacity.model import Model
 from service.capacity.question import Basis, Levers, ObservedReserve, Pinned, Question, Targets
+from service.capacity.workload import Workload
 from service.catalog.entries import Catalog, Shelf, Spec, canonical, digest_of
 from service.errors import Fault, NotPlannedYet, Refused, UnknownKey, UnsupportedCombination
 from service.readers.model_config import read_model

@@ -4,7 +4,7 @@ from collections import Counter
 from itertools import pairwise
 
 from service.capacity.errors import Fault, Refused
-from service.capacity.lengths import Bin, Joint, Mean, Rows, Total, Workload
+from service.capacity.workload import Bin, Joint, Mean, Rows, Total, Workload
 from service.readers.question import MOST, AskedJoint, AskedMean, AskedRows, AskedTotal, AskedWorkload
 
 

@@ -14,10 +14,10 @@ from service.capacity.deployment import deploy
 from service.capacity.errors import Refused
 from service.capacity.largest_window import largest_paged, largest_window, shortest_window
 from service.capacity.layout import separate
-from service.capacity.lengths import Bin, Joint, Mean, Rows, Total, Workload
 from service.capacity.planner import plan
 from service.capacity.pool import pool_of
 from service.capacity.pool_lengths import held_in
+from service.capacity.workload import Bin, Joint, Mean, Rows, Total, Workload
 from service.catalog.bundled import bundled_versions
 from service.catalog.entries import Catalog
 from service.catalog.resolve import resolve

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.capacity.errors import Refused
-from service.capacity.lengths import Bin, Cost, Held, Joint, Mean, Rows, Total, Workload, held
+from service.capacity.lengths import Cost, Held, held
+from service.capacity.workload import Bin, Joint, Mean, Rows, Total, Workload
 from tests.questions import answered
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from service.capacity.lengths import Bin, Joint, Total
+from service.capacity.workload import Bin, Joint, Total
 from service.errors import Refused
 from service.readers import strict_json
 from service.readers.question import WorkloadFile
