@@ -1,18 +1,26 @@
 """The shape of an answer (wire contract, version 1).
 
-Keys are always present with one type; what doesn't apply is null. `users.at_risk`, `levers` and `second_ceiling` are
-part of the contract and null until this planner computes them.
+Keys are always present with one type; what doesn't apply is null. `levers` and `second_ceiling` are part of the
+contract and null until this planner computes them.
 """
 
 from typing import Literal
 
 import msgspec
 
-from service.capacity.rungs import Rung
+from service.capacity.rungs import Number, Rung
 from service.capacity.units import Estimate
 
 Verdict = Literal["fits", "likely", "unlikely", "does_not_fit"]
 Binding = Literal["weights", "reserve", "kv_cache", "max_num_seqs"]
+
+
+class AtRisk(msgspec.Struct, frozen=True, kw_only=True):
+    """Users that run with at most so much chance that the cache overflows."""
+
+    risk: float
+    """Share of steps at which they would need more blocks than there are. Not the share of requests."""
+    users: int
 
 
 class Users(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,10 +30,17 @@ class Users(msgspec.Struct, frozen=True, kw_only=True):
     """Every user fills the window: what can be guaranteed."""
     paged: int | None
     """Users hold only the blocks that they filled: the mean fit. Null without a workload."""
-    at_risk: None
+    at_risk: tuple[AtRisk, ...] | None
+    """From the highest risk to the lowest, the question's own among them. Null without a workload, or with its mean
+    only."""
     admitted: int
     """What memory holds on the question's basis, lowered by `max_num_seqs`; targets compare with it."""
-    recommended_max_num_seqs: None
+    recommended_max_num_seqs: int | None
+    """Where to cap admission, per pool as the flag is: see `occupancy.recommended`. Null where `at_risk` is."""
+
+    def at(self, risk: float) -> int | None:
+        """The users at one of the risks; null where none are counted."""
+        return next((one.users for one in self.at_risk or () if one.risk == risk), None)
 
 
 class UsersRange(msgspec.Struct, frozen=True):
@@ -44,6 +59,8 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of full windows that one pool holds, concurrency times the window: of the stage that holds fewest, which
     at one end may be another than at the other."""
     users_worst_case: Estimate
+    users_at_risk: Estimate | None
+    """At the question's risk; with `total` lengths and marginals the ends are those of the lengths too."""
 
 
 class CacheGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,6 +136,63 @@ class WorkloadSummary(msgspec.Struct, frozen=True, kw_only=True):
     """`total` lengths only: `high` counts each request once, `low` weighs each by its length."""
 
 
+class Overflow(msgspec.Struct, frozen=True, kw_only=True):
+    """One point of the risk curve of one pool."""
+
+    users: int
+    overflow: float
+    """Share of steps at which that many users would need more blocks than there are."""
+
+
+class Occupancy(msgspec.Struct, frozen=True, kw_only=True):
+    """How full one pool gets with users of this workload, at the question's risk."""
+
+    method: Literal["blocks", "cells"]
+    """Whether sums were counted block by block, or in cells of several blocks that keep the mean."""
+    prefill_steps: Number
+    """Steps that a request holds its whole prompt before the one that ends its prefill, on average."""
+    drafted_tokens: Number
+    """Tokens that a draft writes beyond a request's own."""
+    shared_blocks: Number
+    """Blocks of the prefix that all running requests hold once."""
+    mean_held_blocks: Number
+    held_deviation: Number
+    """The standard deviation of the same."""
+    users: Number
+    """The most whose chance of an overflow stays below the risk."""
+    overflow: Number
+    """That chance, at that many users."""
+    overflow_with_one_more: Number
+    never_fits: Number
+    """Share of steps at which a single request would hold more than the whole pool."""
+    guaranteed: Number
+    """A proven lower bound of the users."""
+    with_drift: Number
+    """Users where the mean of what they hold wanders."""
+    mean_fit: Number
+    """Blocks over their mean: the throughput ceiling, where about half of all steps overflow."""
+    open_loop: Number
+    """Requests in flight on average where they arrive at random and nobody holds them back."""
+    preemptions_per_request: Number | None
+    """An order of magnitude. Null where outputs aren't known."""
+    recommended: Number
+    """The least of the users, those with drift, and the scheduler's cap."""
+    curve: tuple[Overflow, ...]
+    """How the chance of an overflow rises with the users, up to the mean fit."""
+    bracket: UsersRange | None
+    """Between what the users lie because prompts and outputs aren't known together; null where they are."""
+
+
+class People(msgspec.Struct, frozen=True, kw_only=True):
+    """Conversations in place of running requests, of the whole deployment."""
+
+    people: Number
+    """That the admitted users serve."""
+    warm_sessions: Number | None
+    """Idle conversations whose prefix stays in blocks that nobody needs, while so many users run. Null where only a
+    mean of lengths is known."""
+
+
 class Caveat(msgspec.Struct, frozen=True):
     """Something that the reader should know, under a stable code."""
 
@@ -182,6 +256,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     kv_cache: KvCache
     ladder: tuple[Rung, ...]
     workload: WorkloadSummary | None
+    occupancy: Occupancy | None
+    """Null where `users.at_risk` is."""
+    sessions: People | None
+    """Null unless the question says how people use what runs."""
     binding: Binding
     inverse: Inverse | None
     """Null for an answer that fits."""

@@ -23,6 +23,8 @@ def canonical_question(question: Question) -> bytes:
         "levers": question.levers,
         "workload": question.workload,
         "risk": question.risk,
+        "tau": question.tau,
+        "sessions": question.sessions,
         "targets": question.targets,
         "planner": PLANNER,
     }

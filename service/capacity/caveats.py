@@ -1,7 +1,5 @@
 """What an answer says unasked, under stable codes."""
 
-from math import ceil
-
 from service.capacity.answer import Assumed, Caveat
 from service.capacity.cache import KeysAndValues
 from service.capacity.cache.footprint import Chunk, Ring, State, Window
@@ -9,13 +7,11 @@ from service.capacity.defaults import default_batched_tokens, default_fraction_o
 from service.capacity.deployment import Deployment, default_block_size_of
 from service.capacity.engine_notes import assumed_of_engine, caveats_of_engine
 from service.capacity.fraction import FractionOf
+from service.capacity.occupancy.crowd import Crowd
+from service.capacity.occupancy_answer import fullest
 from service.capacity.padding import may_be_padded, padded
 from service.capacity.question import Question
-from service.capacity.units import exact
-from service.capacity.workload import Mean, Rows, Total
-
-_ROWS_TIMES_RISK = 10
-"""Below ten rows beyond the risk, the tail that decides is a handful of requests."""
+from service.capacity.workload_caveats import workload_caveats
 
 _SHARED: dict[FractionOf, str] = {
     "total": "all memory that a process sees of the card",
@@ -39,45 +35,11 @@ _ALWAYS = (
 )
 
 
-def caveats_of(question: Question, deployment: Deployment) -> tuple[Caveat, ...]:
+def caveats_of(question: Question, deployment: Deployment, crowds: tuple[Crowd, ...] | None) -> tuple[Caveat, ...]:
     """List the caveats of a question, the ones that always hold first."""
     found = list(_ALWAYS)
-    if question.workload is not None:
-        found.append(
-            Caveat("at_risk_is_not_planned", "Users at a stated risk are not computed yet: users.at_risk is null.")
-        )
-        found.append(
-            Caveat(
-                "paged_is_an_observation",
-                "The paged count is the mean fit: what runs when users hold the average. It is the throughput ceiling,"
-                " not a guarantee: about half of the time the cache would need more, and requests queue or are"
-                " preempted.",
-            )
-        )
-    if isinstance(question.workload, Total):
-        found.append(
-            Caveat(
-                "total_lengths_only",
-                "Total lengths say how long requests get, not how long they run, so the paged count can be off both"
-                " ways (0.9x to 4.4x on real traces). Give a joint histogram of prompt and output lengths.",
-            )
-        )
-    if isinstance(question.workload, Mean):
-        found.append(
-            Caveat(
-                "mean_length_only",
-                "One mean says nothing about the spread, and the mean of final lengths is not the mean held (0.47x to"
-                " 1.69x on real traces). Give rows or a joint histogram.",
-            )
-        )
-    if isinstance(question.workload, Rows) and len(question.workload.rows) * question.risk < _ROWS_TIMES_RISK:
-        found.append(
-            Caveat(
-                "few_rows",
-                f"{len(question.workload.rows):,} rows say little about rare long requests: give"
-                f" {ceil(_ROWS_TIMES_RISK / exact(question.risk)):,} or more for a risk of {question.risk:g}.",
-            )
-        )
+    window_blocks = deployment.tightest.pool.cost(deployment.window)
+    found += workload_caveats(question, None if crowds is None else fullest(crowds), window_blocks)
     found += _copied(question, deployment)
     model = question.model
     if model.version is None and model.spec.notes is not None:
@@ -137,7 +99,7 @@ def _copied(question: Question, deployment: Deployment) -> list[Caveat]:
     return [Caveat("cache_is_copied", text)]
 
 
-def assumed_of(question: Question, deployment: Deployment) -> tuple[Assumed, ...]:
+def assumed_of(question: Question, deployment: Deployment, crowds: tuple[Crowd, ...] | None) -> tuple[Assumed, ...]:
     """List the defaults that the answer stands on.
 
     A lever counts as a default by its value, whether or not the caller wrote it out: the same question is the
@@ -162,6 +124,12 @@ def assumed_of(question: Question, deployment: Deployment) -> tuple[Assumed, ...
             if name == "gpu_memory_utilization" and engine.spec.reserve_rule is not None:
                 reason += f"; a share of {_SHARED[engine.spec.fraction_of]}"
             stands_on.append(Assumed(name, str(default.value), reason))
+    if crowds is not None and question.tau is None and not fullest(crowds).drift.is_measured:
+        reason = "recorded traffic wandered by 0.07 to 0.10 of its mean; ordered rows measure your own"
+        stands_on.append(Assumed("tau", f"{fullest(crowds).drift.tau:g}", reason))
+    if levers.speculative_tokens and levers.accepted_tokens == 1 and question.workload is not None:
+        reason = "how many drafted tokens are accepted isn't said: none are counted"
+        stands_on.append(Assumed("accepted_tokens", "1", reason))
     stands_on += assumed_of_engine(question, deployment.tightest.budget)
     stands_on += _assumed_of_weights(question)
     stands_on += _assumed_of_groups(question, deployment)

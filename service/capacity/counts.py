@@ -8,9 +8,11 @@ from service.capacity.answer import Interval
 from service.capacity.deployment import Deployment
 from service.capacity.errors import Fault, UnsupportedCombination
 from service.capacity.lengths import Held
+from service.capacity.occupancy.crowd import Crowd
 from service.capacity.pool_lengths import Observed
 from service.capacity.question import Basis, Question
 from service.capacity.units import Estimate
+from service.capacity.workload import Mean, Workload
 
 End = Callable[[Estimate], int]
 
@@ -35,14 +37,22 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 
     worst_case: int
     paged: int | None
+    at_risk: int | None
+    """At the question's risk; null without a workload, or with its mean only."""
     admitted: int
     observed: Observed | None
     """The mean fit of the stage that holds fewest; null without a workload."""
     fits: bool
 
 
-def counts_of(question: Question, deployment: Deployment, held: tuple[Held, ...] | None, end: End) -> Counts:
-    """Count users at one end. `held` says what a request of the workload holds on each rank."""
+def counts_of(
+    question: Question,
+    deployment: Deployment,
+    held: tuple[Held, ...] | None,
+    crowds: tuple[Crowd, ...] | None,
+    end: End,
+) -> Counts:
+    """Count users at one end. `held` says what a request of the workload holds on each rank, `crowds` how many run."""
     levers, targets = question.levers, question.targets
     copies, window = levers.data_parallel, levers.max_model_len
     # A stage without a cache that has no room for its weights and reserve doesn't start, and so nobody is served.
@@ -51,15 +61,17 @@ def counts_of(question: Question, deployment: Deployment, held: tuple[Held, ...]
     worst_case = copies * min(pool.usable // pool.cost(window) for pool in pools)
     observed = None
     if held is not None:
-        fits = (Observed(pool.usable, own) for pool, own in zip(pools, held, strict=True))
+        fits = (Observed(pool.left_to_requests, own) for pool, own in zip(pools, held, strict=True))
         observed = min(fits, key=lambda fit: fit.users)
     paged = None if observed is None else copies * observed.users
-    by_memory = held_by_memory(basis_of(question), worst_case, paged)
+    at_risk = None if crowds is None else copies * starts * min(end(crowd.users) for crowd in crowds)
+    by_memory = held_by_memory(basis_of(question), worst_case, paged, at_risk)
     cap = levers.max_num_seqs
     admitted = by_memory if cap is None else min(by_memory, cap * copies)
     return Counts(
         worst_case=worst_case,
         paged=paged,
+        at_risk=at_risk,
         admitted=admitted,
         observed=observed,
         fits=worst_case > 0 and not deployment.is_short(end) and (targets is None or admitted >= targets.users),
@@ -70,14 +82,18 @@ def basis_of(question: Question) -> Basis:
     """What is counted: as the target says, else what the workload allows."""
     if question.targets is not None:
         return question.targets.basis
-    return "worst_case" if question.workload is None else "paged"
+    return usual_basis(question.workload)
 
 
-def held_by_memory(basis: Basis, worst_case: int, paged: int | None) -> int:
-    """The count on a basis.
+def usual_basis(workload: Workload | None) -> Basis:
+    """What is counted where nobody says: of a mean no risk is known."""
+    if workload is None:
+        return "worst_case"
+    return "paged" if isinstance(workload, Mean) else "at_risk"
 
-    Raises `UnsupportedCombination` for one that needs a workload, or isn't planned.
-    """
+
+def held_by_memory(basis: Basis, worst_case: int, paged: int | None, at_risk: int | None) -> int:
+    """The count on a basis. Raises `UnsupportedCombination` for one that needs a workload, or more than its mean."""
     match basis:
         case "worst_case":
             return worst_case
@@ -87,8 +103,14 @@ def held_by_memory(basis: Basis, worst_case: int, paged: int | None) -> int:
                 raise UnsupportedCombination(Fault("/targets/basis", detail))
             return paged
         case "at_risk":
-            detail = "users at a stated risk are not planned yet; say basis worst_case or paged"
-            raise UnsupportedCombination(Fault("/targets/basis", detail))
+            if at_risk is None:
+                detail = (
+                    "a mean says nothing of the spread, so no risk is known: say basis paged, or give a joint histogram"
+                )
+                if paged is None:
+                    detail = "basis at_risk needs a workload; without one the count is worst_case"
+                raise UnsupportedCombination(Fault("/targets/basis", detail))
+            return at_risk
 
 
 def interval_of(deployment: Deployment, counts: tuple[Counts, Counts, Counts]) -> Interval | None:
@@ -108,4 +130,10 @@ def interval_of(deployment: Deployment, counts: tuple[Counts, Counts, Counts]) -
         budget_bytes=deployment.tightest.budget.kv,
         tokens=Estimate(tokens(at_worst), tokens(most_likely), tokens(at_best)),
         users_worst_case=Estimate(*(one.worst_case for one in counts)),
+        users_at_risk=_between([one.at_risk for one in counts]),
     )
+
+
+def _between(users: list[int | None]) -> Estimate | None:
+    known = [one for one in users if one is not None]
+    return Estimate(*known) if known else None

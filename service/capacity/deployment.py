@@ -109,7 +109,15 @@ def deploy(question: Question) -> Deployment:
     for stage in stages(model, levers):
         budget = budget_of(question, stage)
         if any(group.width(stage.layers) for group in layout.groups):
-            pool = pool_of(layout, rules=rules, budget_bytes=budget.kv.best, terms=terms, stage=stage.layers)
+            pool = pool_of(
+                layout,
+                rules=rules,
+                budget_bytes=budget.kv.best,
+                terms=terms,
+                stage=stage.layers,
+                shared_prefix=levers.shared_prefix_tokens,
+                drafted=levers.speculative_tokens,
+            )
             ranks.append(Rank(stage, budget, pool))
         else:
             bare.append(budget)

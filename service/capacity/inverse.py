@@ -3,20 +3,20 @@
 from service.capacity.answer import Inverse, NoValue
 from service.capacity.deployment import Deployment
 from service.capacity.largest_of_all import largest_of_all
-from service.capacity.lengths import Held
-from service.capacity.question import Question
+from service.capacity.occupancy.crowd import least_blocks
+from service.capacity.pool import Pool
+from service.capacity.pool_lengths import held_in, running_of
+from service.capacity.question import Basis, Question
 from service.capacity.reserve_rung import shares_all
 from service.capacity.units import ceil_div, exact
 
 _DIGITS = 10**9
 
 
-def inverse_of(question: Question, deployment: Deployment, held: tuple[Held, ...] | None) -> Inverse:
-    """Solve for one lever at a time, all others as asked.
-
-    `held` says what a user holds on each rank where a target counts with the workload's mean; null: a full window.
-    """
+def inverse_of(question: Question, deployment: Deployment) -> Inverse:
+    """Solve for one lever at a time, all others as asked: for the users of the target, or a single one that fits."""
     levers, targets = question.levers, question.targets
+    basis = "worst_case" if targets is None else targets.basis
     users = ceil_div(1 if targets is None else targets.users, levers.data_parallel)
     window: int | str
     share: float | str
@@ -24,8 +24,8 @@ def inverse_of(question: Question, deployment: Deployment, held: tuple[Held, ...
         # The scheduler is in the way, not memory.
         window = share = f"a pool has to hold {users:,} and max_num_seqs admits {levers.max_num_seqs:,} of them"
     else:
-        window = largest_of_all(question, deployment, users, paged=held is not None)
-        share = _smallest_share(question, deployment, users, held)
+        window = largest_of_all(question, deployment, users, basis)
+        share = _smallest_share(question, deployment, users, basis)
     found = {"max_model_len": window, "gpu_memory_utilization": share}
     return Inverse(
         max_model_len=None if isinstance(window, str) else window,
@@ -34,10 +34,8 @@ def inverse_of(question: Question, deployment: Deployment, held: tuple[Held, ...
     )
 
 
-def _smallest_share(
-    question: Question, deployment: Deployment, users: int, held: tuple[Held, ...] | None
-) -> float | str:
-    caches = _cache_bytes(question.levers.max_model_len, deployment, users, held)
+def _smallest_share(question: Question, deployment: Deployment, users: int, basis: Basis) -> float | str:
+    caches = [_cache_bytes(question, rank.pool, users, basis) for rank in deployment.ranks]
     if question.levers.kv_cache_memory_bytes is not None:
         left, most = min(budget.left for budget in deployment.budgets), max(caches)
         unused = f"kv_cache_memory_bytes sets the cache, so no share is used; it would have to be {most:,} B"
@@ -61,15 +59,17 @@ def _smallest_share(
     return smallest
 
 
-def _cache_bytes(window: int, deployment: Deployment, users: int, held: tuple[Held, ...] | None) -> list[int]:
-    """Bytes of cache that each rank needs to hold so many users in this window, null block included."""
-    found = []
-    for number, rank in enumerate(deployment.ranks):
-        pool = rank.pool
-        blocks = users * pool.cost(window)
-        if held is not None:
-            taken = users * held[number].blocks
-            # One full window has to fit in any case, or the engine doesn't start.
-            blocks = max(ceil_div(taken.numerator, taken.denominator), pool.cost(window))
-        found.append((blocks + pool.null_blocks) * pool.block_bytes)
-    return found
+def _cache_bytes(question: Question, pool: Pool, users: int, basis: Basis) -> int:
+    """Bytes of cache that a rank needs to hold so many users in the question's window, null block included."""
+    window, workload = question.levers.max_model_len, question.workload
+    full = pool.cost(window)
+    if basis == "worst_case" or workload is None:
+        blocks = users * full
+    elif basis == "paged":
+        taken = users * held_in(pool, workload, running_of(question, window)).blocks
+        blocks = ceil_div(taken.numerator, taken.denominator) + pool.shared_blocks
+    else:
+        running = running_of(question, window)
+        blocks = least_blocks(workload, pool, running, risk=question.risk, users=users) + pool.shared_blocks
+    # One full window has to fit in any case, or the engine doesn't start.
+    return (max(blocks, full) + pool.null_blocks) * pool.block_bytes

@@ -212,6 +212,9 @@ def users_rung(
         formula += f"; {observed.blocks:,} {unit} // {held}{over} = {paged:,} paged"
         shown += f", {paged:,} paged"
         operands.append(Operand("mean_held_blocks", mean, "blocks", "the workload", "exact"))
+    if likely.at_risk is not None:
+        formula += f"; {likely.at_risk:,} at a risk of {question.risk:g} (occupancy.users)"
+        shown += f", {likely.at_risk:,} at a risk of {question.risk:g}"
     if low.worst_case < high.worst_case:
         stages = question.levers.pipeline_parallel
         between = "by the intervals of all stages" if stages > 1 else "by the interval of step 5"

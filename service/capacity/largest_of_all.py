@@ -4,11 +4,11 @@ import msgspec
 
 from service.capacity.deployment import Deployment, deploy
 from service.capacity.largest_window import largest_window
-from service.capacity.question import Question
+from service.capacity.question import Basis, Question
 from service.capacity.reserve_rules import Profiled
 
 
-def largest_of_all(question: Question, deployment: Deployment, users: int, *, paged: bool) -> int | str:
+def largest_of_all(question: Question, deployment: Deployment, users: int, basis: Basis) -> int | str:
     """Find the largest window in which so many users fit; a reason where there is none.
 
     Windows past the last one that is profiled whole are profiled in steps, and keep back as much whatever their
@@ -16,15 +16,15 @@ def largest_of_all(question: Question, deployment: Deployment, users: int, *, pa
     """
     whole, limit = _profiled_whole(question), question.model.spec.max_position_embeddings.value
     if not whole:
-        return largest_window(question, deployment, users, paged=paged)
+        return largest_window(question, deployment, users, basis)
     if limit > whole:
-        found = _at(question, limit, users, paged=paged)
+        found = _at(question, limit, users, basis)
         if isinstance(found, int) and found > whole:
             return found
     fits, too_long, reason = 0, min(whole, limit) + 1, ""
     while too_long - fits > 1:
         middle = (fits + too_long) // 2
-        found = _at(question, middle, users, paged=paged)
+        found = _at(question, middle, users, basis)
         if isinstance(found, int) and found >= middle:
             fits = middle
         else:
@@ -38,8 +38,8 @@ def _profiled_whole(question: Question) -> int:
     return rule.whole_windows_up_to if isinstance(rule, Profiled) and levers.reserve_bytes is None else 0
 
 
-def _at(question: Question, window: int, users: int, *, paged: bool) -> int | str:
+def _at(question: Question, window: int, users: int, basis: Basis) -> int | str:
     """The largest window with what is kept back for one of so many tokens."""
     levers = msgspec.structs.replace(question.levers, max_model_len=window)
     other = msgspec.structs.replace(question, levers=levers)
-    return largest_window(other, deploy(other), users, paged=paged)
+    return largest_window(other, deploy(other), users, basis)

@@ -1,20 +1,25 @@
 """The largest window that fits, exact to the token, or why there is none."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from service.capacity.deployment import Deployment
-from service.capacity.lengths import LONGEST_WINDOW
+from service.capacity.lengths import LONGEST_WINDOW, Running
+from service.capacity.occupancy.crowd import holds
 from service.capacity.pool import Pool, Prices
-from service.capacity.pool_lengths import held_in
-from service.capacity.question import Question
-from service.capacity.workload import Joint, Mean, Rows, Total, Workload
+from service.capacity.pool_lengths import held_in, running_of
+from service.capacity.question import Basis, Question
+from service.capacity.workload import Joint, Marginals, Mean, Rows, Total, Workload
+
+RunningIn = Callable[[int], Running]
+"""How requests run in a window of so many tokens."""
 
 
-def largest_window(question: Question, deployment: Deployment, users: int, *, paged: bool) -> int | str:
-    """Find the largest window in which every pool holds so many users: all of them full, or as the workload's mean.
+def largest_window(question: Question, deployment: Deployment, users: int, basis: Basis) -> int | str:
+    """Find the largest window in which every pool holds so many users: all of them full, as the mean, or at the risk.
 
-    In both cases one full window has to fit, or the engine doesn't start. Another window rejects and cuts other
-    requests, so a mean is weighed anew at each window that is looked at.
+    In all cases one full window has to fit, or the engine doesn't start. Another window rejects and cuts other
+    requests, so a workload is weighed anew at each window that is looked at.
     """
     if deployment.short:
         return _short(question, deployment)
@@ -23,15 +28,16 @@ def largest_window(question: Question, deployment: Deployment, users: int, *, pa
         shortest = shortest_window(workload)
         limit = limit if isinstance(workload, Mean) else min(limit, LONGEST_WINDOW)
     pools = _deciding(rank.pool for rank in deployment.ranks)
-    full = 1 if paged else users
+    full = users if basis == "worst_case" else 1
     memory = min(largest_length(pool, full, limit) for pool in pools)
     if not memory:
         return _nothing_fits(deployment, full)
     if memory < shortest:
         return f"memory holds windows of up to {memory:,} tokens, and the workload needs one of {shortest:,} or more"
-    if not paged or workload is None:
+    if basis == "worst_case" or workload is None:
         return memory
-    window = largest_paged(pools, workload, users, shortest, memory)
+    of_workload = largest_paged if basis == "paged" else partial(largest_at_risk, risk=question.risk)
+    window = of_workload(pools, workload, users, (shortest, memory), partial(running_of, question))
     return window or f"{users:,} hold more than there is even in a window of {shortest:,}, the least of this workload"
 
 
@@ -50,7 +56,9 @@ def largest_length(pool: Pool, users: int, limit: int) -> int:
     return fits
 
 
-def largest_paged(pools: tuple[Pool, ...], workload: Workload, users: int, shortest: int, longest: int) -> int:
+def largest_paged(
+    pools: tuple[Pool, ...], workload: Workload, users: int, between: tuple[int, int], running: RunningIn
+) -> int:
     """The longest window of a range in which so many users fit at the workload's mean; 0 where none is found.
 
     A window one token longer lets some requests run one step more, at which they hold no less than at any step
@@ -63,9 +71,10 @@ def largest_paged(pools: tuple[Pool, ...], workload: Workload, users: int, short
     """
 
     def margin(window: int) -> tuple[bool, float]:
-        spare = min(pool.usable - users * held_in(pool, workload, window).blocks for pool in pools)
+        spare = min(pool.left_to_requests - users * held_in(pool, workload, running(window)).blocks for pool in pools)
         return spare >= 0, float(spare)
 
+    shortest, longest = between
     is_enough, short_of = margin(longest)
     if is_enough:
         return longest
@@ -87,6 +96,42 @@ def largest_paged(pools: tuple[Pool, ...], workload: Workload, users: int, short
     return fits
 
 
+def largest_at_risk(
+    pools: tuple[Pool, ...],
+    workload: Workload,
+    users: int,
+    between: tuple[int, int],
+    running: RunningIn,
+    *,
+    risk: float,
+) -> int:
+    """The longest window of a range in which so many users keep below a risk; 0 where none is found.
+
+    A longer window moves what is held up at every quantile, for the reason given at `largest_paged`: halving finds it.
+    """
+
+    def is_enough(window: int) -> bool:
+        return all(
+            holds(workload, pool, running(window), risk=risk, users=users, blocks=pool.left_to_requests)
+            for pool in pools
+        )
+
+    shortest, longest = between
+    if is_enough(longest):
+        return longest
+    longest = max(shortest, min(longest, longest_length(workload, longest)))  # longer windows cut nothing more
+    if not is_enough(shortest):
+        return 0
+    fits, too_long = shortest, longest
+    while too_long - fits > 1:
+        middle = (fits + too_long) // 2
+        if is_enough(middle):
+            fits = middle
+        else:
+            too_long = middle
+    return fits
+
+
 def shortest_window(workload: Workload) -> int:
     """The shortest window in which a workload isn't refused: one in which some request runs a step."""
     match workload:
@@ -99,6 +144,8 @@ def shortest_window(workload: Workload) -> int:
             return min(lower for lower in edges if lower is not None) + 2
         case Rows():
             return min(prompt for prompt, _ in workload.rows) + 1
+        case Marginals():
+            return workload.prompt.bins[0].lower + 2
 
 
 def longest_length(workload: Workload, window: int) -> int:
@@ -113,6 +160,9 @@ def longest_length(workload: Workload, window: int) -> int:
             return sum(window if end is None else end for end in ends)
         case Rows():
             return max(prompt + output for prompt, output in workload.rows)
+        case Marginals():
+            last = (side.bins[-1].upper for side in (workload.prompt, workload.output))
+            return sum(window if end is None else end for end in last)
 
 
 def _deciding(pools: Iterable[Pool]) -> tuple[Pool, ...]:

@@ -28,13 +28,20 @@ from service.capacity.deployment import Deployment, deploy
 from service.capacity.errors import Fault, UnsupportedCombination
 from service.capacity.inverse import inverse_of
 from service.capacity.lengths import Held
-from service.capacity.pool_lengths import Observed, held_in_each
+from service.capacity.occupancy_answer import (
+    at_risk_of,
+    crowds_in_each,
+    occupancy_of,
+    people_of,
+    recommended_of,
+)
+from service.capacity.pool_lengths import Observed, held_in_each, running_of
 from service.capacity.question import Basis, Pinned, Question, Spec
 from service.capacity.rungs import Rung
 from service.capacity.units import shown_gib, shown_kib, six_digits
 from service.capacity.workload import Workload
 
-PLANNER = 2
+PLANNER = 3
 """Changes whenever the answer to any question changes; stored plans name it."""
 
 
@@ -48,8 +55,11 @@ def plan(question: Question) -> Answer:
     deployment = deploy(question)
     rank = deployment.tightest
     budget, pool = rank.budget, rank.pool
-    held = _held(deployment, question.workload)
-    worst, likely, best = (counts_of(question, deployment, held, end) for end in (at_worst, most_likely, at_best))
+    held = _held(question, deployment)
+    crowds = crowds_in_each(question, deployment)
+    worst, likely, best = (
+        counts_of(question, deployment, held, crowds, end) for end in (at_worst, most_likely, at_best)
+    )
     fits = likely.fits
     token = ladder.token_rung(question, deployment, rank)
     window = ladder.window_rung(question, token, pool)
@@ -57,12 +67,11 @@ def plan(question: Question) -> Answer:
     users = Users(
         worst_case=likely.worst_case,
         paged=likely.paged,
-        at_risk=None,
+        at_risk=None if crowds is None else at_risk_of(crowds, levers.data_parallel),
         admitted=likely.admitted,
-        recommended_max_num_seqs=None,
+        recommended_max_num_seqs=None if crowds is None else recommended_of(question, crowds),
     )
-    paged_target = basis_of(question) == "paged" and question.targets is not None
-    inverse = None if fits else inverse_of(question, deployment, held if paged_target else None)
+    inverse = None if fits else inverse_of(question, deployment)
     interval = interval_of(deployment, (worst, likely, best))
     return Answer(
         fits=fits,
@@ -87,12 +96,14 @@ def plan(question: Question) -> Answer:
             ),
         ),
         workload=_workload_summary(question.workload, likely.observed, levers.data_parallel),
+        occupancy=None if crowds is None else occupancy_of(question, crowds, deployment.ranks),
+        sessions=people_of(question, crowds, likely.admitted),
         binding=binding,
         inverse=inverse,
         levers=None,
         second_ceiling=None,
-        caveats=caveats.caveats_of(question, deployment),
-        assumed=caveats.assumed_of(question, deployment),
+        caveats=caveats.caveats_of(question, deployment, crowds),
+        assumed=caveats.assumed_of(question, deployment, crowds),
         inputs=Inputs(
             model=_input(question.model),
             gpu=_input(question.gpu),
@@ -117,11 +128,12 @@ def _check(question: Question) -> None:
         raise UnsupportedCombination(Fault("/levers/kv_heads", detail))
 
 
-def _held(deployment: Deployment, workload: Workload | None) -> tuple[Held, ...] | None:
+def _held(question: Question, deployment: Deployment) -> tuple[Held, ...] | None:
     """What a request of the workload holds on each rank."""
-    if workload is None:
+    if question.workload is None:
         return None
-    return held_in_each((rank.pool for rank in deployment.ranks), workload, deployment.window)
+    running = running_of(question, deployment.window)
+    return held_in_each((rank.pool for rank in deployment.ranks), question.workload, running)
 
 
 def _verdict(worst: Counts, likely: Counts, best: Counts) -> Verdict:
@@ -136,7 +148,8 @@ def _binding(budget: Budget, counts: Counts, basis: Basis) -> Binding:
         return "weights"
     if budget.weights + budget.reserve >= budget.usable:
         return "reserve"
-    return "max_num_seqs" if counts.admitted < held_by_memory(basis, counts.worst_case, counts.paged) else "kv_cache"
+    by_memory = held_by_memory(basis, counts.worst_case, counts.paged, counts.at_risk)
+    return "max_num_seqs" if counts.admitted < by_memory else "kv_cache"
 
 
 def _workload_summary(workload: Workload | None, observed: Observed | None, pools: int) -> WorkloadSummary | None:
@@ -183,6 +196,9 @@ def _summary(
         asked = shown_gib(levers.kv_cache_memory_bytes or 0)
         return f"{where} does not fit a cache of {asked}: weights and reserve leave {shown_gib(budget.kv.best)}."
     paged = "" if users.paged is None else f", {users.paged:,} paged at the workload's mean"
+    at_risk = users.at(question.risk)
+    if at_risk is not None:
+        paged = f", {at_risk:,} at a risk of {question.risk:g}{paged}"
     admitted = f", {users.admitted:,} admitted by max_num_seqs" if capped else ""
     counted = f"{users.worst_case:,} user{'s' if users.worst_case != 1 else ''}"
     reached = f"{counted} worst case at {levers.max_model_len:,} tokens{paged}{admitted}: {cache}"

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from service.capacity.cache import CacheKind, Footprint, Storage, Terms
-from service.capacity.cache.footprint import Span, Tokens
+from service.capacity.cache.footprint import Context, Span, Tokens
 from service.capacity.engine import BlockRules
 from service.capacity.layout import Group, Layout, packed, padded, separate, tuples
 
@@ -29,6 +29,10 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     """The layers of this rank's pipeline stage."""
     shares: tuple[int, ...]
     """Blocks of the pool that one block of each group takes: 1 each where blocks have one size."""
+    shared_prefix: int = 0
+    """Tokens that all running requests begin with. They count once in what requests hold; not in the worst case."""
+    drafted: int = 0
+    """Tokens that a draft runs ahead of each running request."""
 
     def cost(self, tokens: int) -> int:
         """Blocks that a request holding so many tokens takes: whole ones only."""
@@ -50,6 +54,12 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
         return tuple((group.span, group.block, share) for group, share in zip(self.groups, self.shares, strict=True))
 
     @property
+    def priced(self) -> "Pool":
+        """The pool without its blocks, for what is the same in every pool in which a request costs the same."""
+        groups = tuple(Group(group.span, group.block, ()) for group in self.groups)
+        return msgspec.structs.replace(self, block_bytes=1, blocks=0, null_blocks=0, groups=groups, stage=range(0))
+
+    @property
     def usable(self) -> int:
         """Blocks that requests can have."""
         return max(0, self.blocks - self.null_blocks)
@@ -59,8 +69,29 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
         return Fraction(self.blocks, self.cost(window))
 
     def held_costs(self, tokens: Tokens) -> Tokens:
-        """Blocks that requests take while they decode: windows then keep no batches in flight beside their own."""
-        return self._summed(tokens, msgspec.structs.replace(self.terms, in_flight=1))
+        """Blocks of its own that a request takes while it decodes, holding so many tokens and what is drafted.
+
+        Windows then keep no batches in flight beside their own, and the prefix that all share counts apart.
+        """
+        return self._summed(tokens + self.drafted, self._held_terms)
+
+    @property
+    def shared_blocks(self) -> int:
+        """Blocks of the prefix that all running requests hold together."""
+        return sum(
+            share * group.span.shared_blocks(group.block, self._held_terms)
+            for group, share in zip(self.groups, self.shares, strict=True)
+            if isinstance(group.span, Context)
+        )
+
+    @property
+    def left_to_requests(self) -> int:
+        """Blocks that requests can have for themselves."""
+        return max(0, self.usable - self.shared_blocks)
+
+    @property
+    def _held_terms(self) -> Terms:
+        return msgspec.structs.replace(self.terms, in_flight=1, shared_prefix=self.shared_prefix)
 
     def group_blocks(self, tokens: int) -> tuple[int, ...]:
         """Blocks of each group that a request holding so many tokens takes."""
@@ -90,7 +121,16 @@ def layout_of(
             return padded(footprints, block_size, rules.uneven_pages, latent_alignment=alignment)
 
 
-def pool_of(layout: Layout, *, rules: BlockRules | None, budget_bytes: int, terms: Terms, stage: range) -> Pool:
+def pool_of(
+    layout: Layout,
+    *,
+    rules: BlockRules | None,
+    budget_bytes: int,
+    terms: Terms,
+    stage: range,
+    shared_prefix: int = 0,
+    drafted: int = 0,
+) -> Pool:
     """Divide one rank's KV budget into blocks; a budget below zero holds none.
 
     Where every kind has blocks of its own size, the pool counts in their greatest common divisor, so that nothing is
@@ -112,6 +152,8 @@ def pool_of(layout: Layout, *, rules: BlockRules | None, budget_bytes: int, term
         terms=terms,
         stage=stage,
         shares=shares,
+        shared_prefix=shared_prefix,
+        drafted=drafted,
     )
 
 

@@ -69,6 +69,21 @@ class Levers(msgspec.Struct, frozen=True, kw_only=True):
     other_process_bytes: int
     kv_heads: int | None
     """What-if: the cache of a checkpoint with so many KV heads."""
+    shared_prefix_tokens: int = 0
+    """Tokens that all running requests begin with, held once together; 0: none."""
+    accepted_tokens: float = 1.0
+    """Tokens that a decode step yields on average: one, and those of a draft that are accepted."""
+
+
+class Sessions(msgspec.Struct, frozen=True, kw_only=True):
+    """How people use what runs: of each conversation's time so much is a running request."""
+
+    think_seconds: float | None
+    """Between an answer and the next message."""
+    turn_seconds: float | None
+    """From a message to the end of its answer."""
+    active_share: float | None
+    """Share of its time that a conversation has a request running, where it was given in place of the two."""
 
 
 class Targets(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,5 +116,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     workload: Workload | None
     risk: float
     targets: Targets | None
+    tau: float | None = None
+    """By what share of it the mean of what requests hold wanders; null: measured, or the usual one."""
+    sessions: Sessions | None = None
     observed_reserve: ObservedReserve | None = None
     """Stands in place of the engine's rule, where it was asked for."""

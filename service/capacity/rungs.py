@@ -18,6 +18,17 @@ class Operand(msgspec.Struct, frozen=True):
     certainty: Certainty
 
 
+class Number(msgspec.Struct, frozen=True, kw_only=True):
+    """A value that explains itself."""
+
+    value: int | float
+    unit: str
+    formula: str
+    operands: tuple[Operand, ...]
+    source: str
+    certainty: Certainty
+
+
 class Rung(msgspec.Struct, frozen=True, kw_only=True):
     """One step of the ladder from the card's memory down to the users."""
 

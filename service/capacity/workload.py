@@ -35,6 +35,8 @@ class Rows(msgspec.Struct, frozen=True, tag_field="kind", tag="rows", kw_only=Tr
     """Single requests as (prompt tokens, output tokens), in the order given."""
 
     rows: tuple[tuple[int, int], ...]
+    ordered: bool = False
+    """Whether that is the order in which they came: then it says how their mean wanders."""
 
 
 class Marginal(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,4 +64,6 @@ class Marginals(msgspec.Struct, frozen=True, tag_field="kind", tag="marginals", 
     found: tuple[Found, ...] = ()
 
 
-Workload = Mean | Total | Joint | Rows
+Paired = Mean | Total | Joint | Rows
+"""Lengths whose mean follows exactly."""
+Workload = Paired | Marginals

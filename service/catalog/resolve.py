@@ -5,17 +5,18 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from service.capacity.counts import usual_basis
 from service.capacity.defaults import default_batched_tokens, default_fraction, default_sequences
 from service.capacity.deployment import default_block_size
 from service.capacity.engine import Engine
 from service.capacity.gpu import Gpu
 from service.capacity.model import Model
-from service.capacity.question import Basis, Levers, ObservedReserve, Pinned, Question, Targets
+from service.capacity.question import Levers, ObservedReserve, Pinned, Question, Sessions, Targets
 from service.capacity.workload import Workload
 from service.catalog.entries import Catalog, Shelf, Spec, canonical, digest_of
 from service.errors import Fault, NotPlannedYet, Refused, UnknownKey, UnsupportedCombination
 from service.readers.model_config import read_model
-from service.readers.question import AskedLevers, AskedModel, AskedQuestion, AskedTargets, VersionRef
+from service.readers.question import AskedLevers, AskedModel, AskedQuestion, AskedSessions, AskedTargets, VersionRef
 from service.readers.workload import normal_form
 
 Value = TypeVar("Value")
@@ -40,6 +41,8 @@ def resolve(asked: AskedQuestion, catalog: Catalog, observed: ObservedReserve | 
     drafted = _or(levers.speculative_tokens, 0)
     # Engines turn prefix caching on for states when they draft.
     prefix_caching = drafted > 0 or (rules is not None and rules.state_copies_for_prefix_caching.value)
+    if levers.shared_prefix_tokens:
+        prefix_caching = _shares_prefix(levers)
     batched = default_batched_tokens(defaults, gpu.spec)
     reserve = levers.reserve_bytes
     if asked.reserve is not None:
@@ -73,6 +76,8 @@ def resolve(asked: AskedQuestion, catalog: Catalog, observed: ObservedReserve | 
         reserve_bytes=reserve,
         other_process_bytes=_or(levers.other_process_bytes, 0),
         kv_heads=levers.kv_heads,
+        shared_prefix_tokens=_or(levers.shared_prefix_tokens, 0),
+        accepted_tokens=_accepted(levers.accepted_tokens, drafted),
     )
     if levers.gpu_memory_utilization is None:
         pulled = msgspec.structs.replace(pulled, gpu_memory_utilization=_fraction(engine, gpu, pulled, draft))
@@ -85,6 +90,8 @@ def resolve(asked: AskedQuestion, catalog: Catalog, observed: ObservedReserve | 
         workload=workload,
         risk=_or(asked.risk, DEFAULT_RISK),
         targets=_targets(asked.targets, workload),
+        tau=asked.tau,
+        sessions=None if asked.sessions is None else _sessions(asked.sessions, workload),
         observed_reserve=None if asked.reserve is None else observed,
     )
 
@@ -156,8 +163,28 @@ def _skipped(layers: tuple[int | Literal["sliding_window"], ...]) -> tuple[int |
 def _targets(asked: AskedTargets | None, workload: Workload | None) -> Targets | None:
     if asked is None:
         return None
-    usual: Basis = "worst_case" if workload is None else "at_risk"
-    return Targets(users=asked.users, basis=_or(asked.basis, usual))
+    return Targets(users=asked.users, basis=_or(asked.basis, usual_basis(workload)))
+
+
+def _shares_prefix(levers: AskedLevers) -> bool:
+    """A prefix is held once only where finished prefixes are kept."""
+    if levers.enable_prefix_caching is False:
+        detail = "a prefix is shared by prefix caching only: leave enable_prefix_caching out, or this"
+        raise UnsupportedCombination(Fault("/levers/shared_prefix_tokens", detail))
+    return True
+
+
+def _accepted(accepted: float | None, drafted: int) -> float:
+    if accepted is not None and accepted > drafted + 1:
+        detail = f"a step that drafts {drafted:,} tokens yields {drafted + 1:,} at most: raise speculative_tokens"
+        raise UnsupportedCombination(Fault("/levers/accepted_tokens", detail))
+    return _or(accepted, 1.0)
+
+
+def _sessions(asked: AskedSessions, workload: Workload | None) -> Sessions:
+    if workload is None:
+        raise Refused(Fault("/sessions", "people are counted by running users of a workload: give one"))
+    return Sessions(think_seconds=asked.think_seconds, turn_seconds=asked.turn_seconds, active_share=asked.active_share)
 
 
 def _or(asked: Value | None, default: Value) -> Value:

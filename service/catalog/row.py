@@ -26,8 +26,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     users_worst_case: int
     users_paged: int | None
     risk: float
-    users_at_risk: None
-    recommended_max_num_seqs: None
+    users_at_risk: int | None
+    recommended_max_num_seqs: int | None
     max_concurrency: float
     kv_budget_bytes: int
     bytes_per_token: int
@@ -53,7 +53,7 @@ def row_of(plan: str, created_at: datetime, question: Question, answer: Answer) 
         users_worst_case=answer.users.worst_case,
         users_paged=answer.users.paged,
         risk=question.risk,
-        users_at_risk=answer.users.at_risk,
+        users_at_risk=answer.users.at(question.risk),
         recommended_max_num_seqs=answer.users.recommended_max_num_seqs,
         max_concurrency=answer.kv_cache.max_concurrency,
         kv_budget_bytes=next(rung.value for rung in answer.ladder if rung.name == "kv_budget"),

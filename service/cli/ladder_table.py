@@ -1,9 +1,10 @@
 """The answer as a table that a person wants to read."""
 
 from collections import Counter
+from collections.abc import Iterator
 
 import msgspec
-from rich.console import Console, JustifyMethod
+from rich.console import Console, JustifyMethod, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -11,6 +12,7 @@ from service.capacity.answer import Answer, CacheGroup
 from service.capacity.units import shown_gib
 from service.cli.output import printable_texts
 from service.cli.paper import paper
+from service.cli.risk_curve import risk_lines
 
 _NARROWEST = 80
 """A narrower terminal wraps the table by itself; a figure cut short would be another figure."""
@@ -35,17 +37,8 @@ def _print(answer: Answer, console: Console) -> None:
     console.print(_ladder(answer))
     for line in (*_interval(answer), *_groups(answer), *_nearest(answer)):
         console.print(line)
-    if answer.workload is not None:
-        held = answer.workload
-        console.print(
-            f"\nWorkload ({held.kind}, confidence {held.confidence}): {held.mean_held_tokens:,g} tokens in"
-            f" {held.mean_held_blocks:,g} blocks held on average"
-        )
-        if held.rejected_share or held.truncated_share:
-            console.print(
-                f"  rejected (prompt too long for the window): {held.rejected_share:.4%};"
-                f" cut at the window: {held.truncated_share:.4%}"
-            )
+    for part in _workload(answer):
+        console.print(part)
     for title, lines in (
         ("Assumed", [f"{one.name} = {one.value}: {one.reason}" for one in answer.assumed]),
         ("Worth knowing", [f"{one.code}: {one.text}" for one in answer.caveats]),
@@ -56,6 +49,29 @@ def _print(answer: Answer, console: Console) -> None:
             bullet = Table.grid(Column(), Column(overflow="fold"), padding=(0, 1))
             bullet.add_row("  -", line)
             console.print(bullet)
+
+
+def _workload(answer: Answer) -> Iterator[RenderableType]:
+    """Lines on the lengths, on users at a risk, and on people; none without a workload."""
+    held = answer.workload
+    if held is None:
+        return
+    yield (
+        f"\nWorkload ({held.kind}, confidence {held.confidence}): {held.mean_held_tokens:,g} tokens in"
+        f" {held.mean_held_blocks:,g} blocks held on average"
+    )
+    if held.rejected_share or held.truncated_share:
+        yield (
+            f"  rejected (prompt too long for the window): {held.rejected_share:.4%};"
+            f" cut at the window: {held.truncated_share:.4%}"
+        )
+    if answer.occupancy is not None:
+        yield from risk_lines(answer.occupancy, answer.users)
+    if answer.sessions is not None:
+        warm = answer.sessions.warm_sessions
+        yield f"\nPeople: {answer.sessions.people.value:,} ({answer.sessions.people.formula})"
+        if warm is not None:
+            yield f"  warm conversations: {warm.value:,} ({warm.formula})"
 
 
 def _interval(answer: Answer) -> list[str]:

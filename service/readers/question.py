@@ -143,9 +143,23 @@ class AskedLevers(_Wire, frozen=True):
         bool | None,
         _about("Whether finished prefixes are kept for reuse; states then keep one more copy. Left out: the engine's."),
     ] = None
+    shared_prefix_tokens: Annotated[
+        Annotated[int, Meta(ge=0, le=MOST_TOKENS)] | None,
+        _about(
+            "Tokens that all running requests begin with at the same time: their whole blocks are held once. The worst"
+            " case counts without. Left out: 0."
+        ),
+    ] = None
     speculative_tokens: Annotated[
         Annotated[int, Meta(ge=0, le=64)] | None,
         _about("Tokens that draft_model, or else the model's own draft layers, run ahead. Left out: 0, no drafting."),
+    ] = None
+    accepted_tokens: Annotated[
+        Annotated[float, Meta(ge=1, le=65)] | None,
+        _about(
+            "Tokens that a decode step yields on average: 1, and those of speculative_tokens that are accepted."
+            " Left out: 1."
+        ),
     ] = None
     max_loras: Annotated[
         Annotated[int, Meta(ge=0, le=4096)] | None, _about("Slots for LoRA adapters. Left out: 0, none.")
@@ -212,9 +226,10 @@ class AskedJoint(_Wire, frozen=True, tag_field="kind", tag="joint"):
 
 
 class AskedRows(_Wire, frozen=True, tag_field="kind", tag="rows"):
-    """Single requests as [prompt tokens, output tokens]."""
+    """Single requests as [prompt tokens, output tokens]; `ordered`: as they came, so that their drift is measured."""
 
     rows: Annotated[tuple[tuple[Tokens, Tokens], ...], Meta(min_length=1, max_length=200_000)]
+    ordered: bool = False
 
 
 AskedWorkload = AskedMean | AskedTotal | AskedJoint | AskedRows
@@ -226,8 +241,25 @@ class WorkloadFile(_Wire, frozen=True):
     workload: AskedWorkload
 
 
+class AskedSessions(_Wire, frozen=True):
+    """How people use what runs: turns and the time between them in seconds, or the share of its time a chat runs."""
+
+    think_seconds: Annotated[float, Meta(ge=0, le=MOST)] | None = None
+    turn_seconds: Annotated[float, Meta(gt=0, le=MOST)] | None = None
+    active_share: Annotated[float, Meta(gt=0, le=1)] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse half of one, and both."""
+        seconds = (self.think_seconds is not None, self.turn_seconds is not None)
+        if any(seconds) != all(seconds) or any(seconds) == (self.active_share is not None):
+            raise ValueError("sessions are think_seconds and turn_seconds, or active_share")
+
+
 class AskedTargets(_Wire, frozen=True):
-    """What has to be reached. The basis left out is `at_risk` with a workload, else `worst_case`."""
+    """What has to be reached. The basis left out is `at_risk` with a workload, else `worst_case`.
+
+    Of a `mean` no risk is known: with one, the basis left out is `paged`.
+    """
 
     users: Users
     basis: Basis | None = None
@@ -252,6 +284,14 @@ class AskedQuestion(_Wire, frozen=True):
     ] = None
     workload: AskedWorkload | None = None
     risk: Annotated[float, Meta(ge=1e-7, le=0.5)] | None = None
+    tau: Annotated[
+        Annotated[float, Meta(ge=0, le=1)] | None,
+        Meta(
+            description="By what share of it the mean length of running requests wanders over hours. Left out: measured"
+            " on ordered rows, else 0.08."
+        ),
+    ] = None
+    sessions: AskedSessions | None = None
     targets: AskedTargets | None = None
     labels: Annotated[dict[LabelKey, LabelValue], Meta(max_length=16)] | None = None
 

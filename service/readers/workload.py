@@ -22,7 +22,7 @@ def normal_form(asked: AskedWorkload) -> Workload:
                 counts=_cells(asked),
             )
         case AskedRows():
-            return Rows(rows=asked.rows)
+            return Rows(rows=asked.rows, ordered=asked.ordered)
 
 
 def _bins(asked: AskedTotal) -> tuple[Bin, ...]:

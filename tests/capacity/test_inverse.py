@@ -14,6 +14,7 @@ from service.capacity.deployment import deploy
 from service.capacity.errors import Refused
 from service.capacity.largest_window import largest_paged, largest_window, shortest_window
 from service.capacity.layout import separate
+from service.capacity.lengths import Running
 from service.capacity.planner import plan
 from service.capacity.pool import pool_of
 from service.capacity.pool_lengths import held_in
@@ -159,7 +160,7 @@ def test_a_window_that_can_not_be_weighed_is_not_named(workload: Workload, windo
         gpu=replace(question.gpu, spec=replace(gpu, reported_memory=memory)),
         workload=workload,
     )
-    assert largest_window(roomy, deploy(roomy), 1, paged=False) == window
+    assert largest_window(roomy, deploy(roomy), 1, "worst_case") == window
 
 
 def test_a_given_cache_that_is_not_there_says_how_much_is() -> None:
@@ -308,10 +309,10 @@ def test_the_largest_window_of_a_mean_is_what_trying_all_of_them_finds(
     layout = separate(EVERY_TOKEN.footprints(Storage(dtype="fp8", model_dtype="bf16")), block_size)
     held = pool_of(layout, rules=None, budget_bytes=0, terms=Terms(), stage=range(1))
     shortest, longest = shortest_window(workload), 60
-    means = {window: held_in(held, workload, window).blocks for window in range(shortest, longest + 1)}
+    means = {window: held_in(held, workload, Running(window=window)).blocks for window in range(shortest, longest + 1)}
     low, high = means[shortest], means[longest]
     held = msgspec.structs.replace(held, blocks=int(users * (low + (high - low) * share)))
-    found = largest_paged((held,), workload, users, shortest, longest)
+    found = largest_paged((held,), workload, users, (shortest, longest), lambda window: Running(window=window))
     assert found == max((window for window, mean in means.items() if users * mean <= held.usable), default=0)
 
 

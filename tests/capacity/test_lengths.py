@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.capacity.errors import Refused
-from service.capacity.lengths import Cost, Held, held
-from service.capacity.workload import Bin, Joint, Mean, Rows, Total, Workload
+from service.capacity.lengths import Cost, Held, Running, held
+from service.capacity.workload import Bin, Joint, Mean, Paired, Rows, Total
 from tests.questions import answered
 
 
@@ -30,17 +30,17 @@ def rows_of(*rows: tuple[int, int]) -> Rows:
     ],
 )
 def test_tokens_held_are_weighted_by_decode_steps(rows: list[tuple[int, int]], mean: Fraction) -> None:
-    assert held(rows_of(*rows), window=10_000, cost=blocks_of(1)).tokens == mean
+    assert held(rows_of(*rows), running=Running(window=10_000), cost=blocks_of(1)).tokens == mean
 
 
 def test_two_short_requests_hold_blocks_as_counted_by_hand() -> None:
     # (1, 1) holds 1; (1, 3) holds 1, 2, 3: four steps, seven tokens; in blocks of 2: 1 + 1 + 1 + 2.
-    result = held(rows_of((1, 1), (1, 3)), window=100, cost=blocks_of(2))
+    result = held(rows_of((1, 1), (1, 3)), running=Running(window=100), cost=blocks_of(2))
     assert (result.tokens, result.blocks) == (Fraction(7, 4), Fraction(5, 4))
 
 
 def test_a_prompt_that_leaves_no_room_for_an_output_token_is_rejected() -> None:
-    result = held(rows_of((99, 5), (100, 5), (200, 5), (10, 1)), window=100, cost=blocks_of(16))
+    result = held(rows_of((99, 5), (100, 5), (200, 5), (10, 1)), running=Running(window=100), cost=blocks_of(16))
     assert result.rejected_share == Fraction(1, 2)
     # (99, 5) is cut after its first step, at which it holds 99 tokens in 7 blocks; (10, 1) holds 10 in one.
     assert result.truncated_share == Fraction(1, 4)
@@ -49,28 +49,28 @@ def test_a_prompt_that_leaves_no_room_for_an_output_token_is_rejected() -> None:
 
 def test_a_workload_of_which_nothing_fits_is_refused() -> None:
     with pytest.raises(Refused, match="no prompt leaves room"):
-        held(rows_of((100, 5)), window=100, cost=blocks_of(16))
+        held(rows_of((100, 5)), running=Running(window=100), cost=blocks_of(16))
     one_cell = Joint(prompt_edges=(100, 200), output_edges=(0, 10), counts=((0, 0, 5),))
     with pytest.raises(Refused, match="no prompt leaves room"):
-        held(one_cell, window=100, cost=blocks_of(16))
+        held(one_cell, running=Running(window=100), cost=blocks_of(16))
 
 
 def test_a_total_bin_spreads_its_count_over_its_integers() -> None:
     # 1 to 48 tokens in blocks of 16: a third each of 1, 2 and 3 blocks.
-    result = held(Total(bins=(Bin(0, 48, 5),)), window=8192, cost=blocks_of(16))
+    result = held(Total(bins=(Bin(0, 48, 5),)), running=Running(window=8192), cost=blocks_of(16))
     assert (result.blocks, result.tokens, result.requests) == (Fraction(2), Fraction(49, 2), 5)
 
 
 def test_lengths_past_the_window_count_as_filling_it() -> None:
-    result = held(Total(bins=(Bin(90, 110, 20), Bin(110, None, 10))), window=100, cost=blocks_of(10))
+    result = held(Total(bins=(Bin(90, 110, 20), Bin(110, None, 10))), running=Running(window=100), cost=blocks_of(10))
     # 91..100 ten blocks each, 101..110 and the open bin fill the window: ten blocks.
     assert result.blocks == 10
     assert result.truncated_share == Fraction(20, 30)
 
 
 def test_an_open_bin_ends_at_the_window() -> None:
-    open_bin = held(Total(bins=(Bin(50, None, 3),)), window=100, cost=blocks_of(16))
-    closed = held(Total(bins=(Bin(50, 100, 3),)), window=100, cost=blocks_of(16))
+    open_bin = held(Total(bins=(Bin(50, None, 3),)), running=Running(window=100), cost=blocks_of(16))
+    closed = held(Total(bins=(Bin(50, 100, 3),)), running=Running(window=100), cost=blocks_of(16))
     assert open_bin == closed
 
 
@@ -94,8 +94,8 @@ def test_total_lengths_come_with_both_ends_of_the_bracket() -> None:
 
 def test_a_joint_histogram_of_one_integer_per_bin_is_the_rows_it_came_from() -> None:
     joint = Joint(prompt_edges=(9, 10), output_edges=(0, 1, 99, 100), counts=((0, 0, 1), (0, 2, 1)))
-    by_rows = held(rows_of((10, 1), (10, 100)), window=8192, cost=blocks_of(16))
-    by_cells = held(joint, window=8192, cost=blocks_of(16))
+    by_rows = held(rows_of((10, 1), (10, 100)), running=Running(window=8192), cost=blocks_of(16))
+    by_cells = held(joint, running=Running(window=8192), cost=blocks_of(16))
     assert (by_cells.blocks, by_cells.tokens) == (by_rows.blocks, by_rows.tokens)
 
 
@@ -132,13 +132,13 @@ def step_by_step(pairs: list[tuple[int, int, Fraction]], window: int, block_size
     return blocks / steps, tokens / steps, rejected / requests, truncated / requests
 
 
-def compared(workload: Workload, pairs: list[tuple[int, int, Fraction]], window: int, block_size: int) -> None:
+def compared(workload: Paired, pairs: list[tuple[int, int, Fraction]], window: int, block_size: int) -> None:
     expected = step_by_step(pairs, window, block_size)
     if expected is None:
         with pytest.raises(Refused):
-            held(workload, window=window, cost=blocks_of(block_size))
+            held(workload, running=Running(window=window), cost=blocks_of(block_size))
         return
-    result: Held = held(workload, window=window, cost=blocks_of(block_size))
+    result: Held = held(workload, running=Running(window=window), cost=blocks_of(block_size))
     assert (result.blocks, result.tokens, result.rejected_share, result.truncated_share) == expected
 
 
@@ -178,7 +178,7 @@ def test_total_bins_are_averaged_exactly(parts: list[tuple[int, int]], window: i
         for index, part in enumerate(bins)
         for length in range(part.lower + 1, uppers[index] + 1)
     ]
-    result = held(Total(bins=bins), window=window, cost=blocks_of(4))
+    result = held(Total(bins=bins), running=Running(window=window), cost=blocks_of(4))
     requests = sum(counts[upper] for upper in uppers)
     assert result.blocks == sum(weight * -(-length // 4) for length, weight in lengths) / requests
     by_length = sum(weight * length for length, weight in lengths)
@@ -188,7 +188,7 @@ def test_total_bins_are_averaged_exactly(parts: list[tuple[int, int]], window: i
 @given(st.integers(1, 8192), st.integers(0, 64))
 def test_more_tokens_never_take_fewer_blocks(tokens: int, more: int) -> None:
     def blocks(count: int) -> Fraction:
-        return held(Mean(tokens=count), window=10_000, cost=blocks_of(16)).blocks
+        return held(Mean(tokens=count), running=Running(window=10_000), cost=blocks_of(16)).blocks
 
     assert blocks(tokens) <= blocks(tokens + more) <= blocks(tokens) + blocks(max(more, 1))
 
@@ -205,7 +205,7 @@ def test_sums_stay_exact_where_64_bits_would_not_hold_them() -> None:
         steps += room * (room + 1) // 2 + cut * room
         in_full = prompt * room * (room + 1) // 2 + (room - 1) * room * (room + 1) // 6
         tokens += in_full + cut * (prompt * room + room * (room - 1) // 2)
-    result = held(joint, window=window, cost=blocks_of(16))
+    result = held(joint, running=Running(window=window), cost=blocks_of(16))
     assert tokens > 2**63
     assert result.tokens == Fraction(tokens, steps)
 
@@ -215,7 +215,7 @@ def test_the_sums_of_a_window_of_ten_million_tokens_are_exact() -> None:
     # with N = window - 1 steps at most, sum of steps = N(N + 1) / 2 + N, of held tokens by hand below.
     window = 10_485_760
     joint = Joint(prompt_edges=(0, 1), output_edges=(0, window), counts=((0, 0, 1),))
-    found = held(joint, window=window, cost=lambda tokens: -(-tokens // 16))
+    found = held(joint, running=Running(window=window), cost=lambda tokens: -(-tokens // 16))
     longest = window - 1
     steps = longest * (longest + 1) // 2 + longest
     # A request of O outputs holds 1 + 2 + .. + O tokens: O(O + 1) / 2; summed over O: N(N + 1)(N + 2) / 6.
@@ -226,4 +226,4 @@ def test_the_sums_of_a_window_of_ten_million_tokens_are_exact() -> None:
 
 def test_a_window_longer_than_can_be_weighed_is_refused() -> None:
     with pytest.raises(Refused, match="windows of up to 16,777,216 tokens"):
-        held(Rows(rows=((1, 1),)), window=2**24 + 1, cost=lambda tokens: tokens)
+        held(Rows(rows=((1, 1),)), running=Running(window=2**24 + 1), cost=lambda tokens: tokens)

@@ -52,6 +52,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     """Further copies, for the states that the engine checkpoints."""
     context_shards: int = 1
     """Ranks that share the tokens of one request (decode context parallel)."""
+    shared_prefix: int = 0
+    """Tokens that all running requests begin with and hold once together."""
 
 
 class Context(msgspec.Struct, frozen=True, tag_field="span", tag="context"):
@@ -59,7 +61,14 @@ class Context(msgspec.Struct, frozen=True, tag_field="span", tag="context"):
 
     def blocks(self, tokens: Tokens, block: int, terms: Terms) -> Tokens:
         """Whole blocks of one rank's share of the tokens."""
-        return ceil_div(ceil_div(tokens, terms.context_shards), block)
+        own = ceil_div(ceil_div(tokens, terms.context_shards), block)
+        shared = self.shared_blocks(block, terms)
+        # The block that is being written is always a request's own.
+        return np.maximum(own - shared, np.minimum(own, 1)) if shared else own
+
+    def shared_blocks(self, block: int, terms: Terms) -> int:
+        """Blocks of the prefix that requests hold together: whole ones only."""
+        return terms.shared_prefix // (terms.context_shards * block)
 
     def explained(self, tokens: int, block: int, terms: Terms) -> str:
         """How the number of blocks comes about, for people."""

@@ -1,0 +1,86 @@
+"""Counts in closed form beside the exact one: a first guess, a proven bound, and what drifting lengths leave."""
+
+from collections.abc import Callable
+from math import exp, floor, log, sqrt
+from statistics import NormalDist
+
+import numpy as np
+
+from service.capacity.occupancy.holding import Holding
+
+_LOOKS = 24
+"""Places at which the bound is tried: any of them proves one, more only make it a little better."""
+
+
+def deviations(risk: float) -> float:
+    """How many standard deviations a normal value passes with this chance."""
+    return NormalDist().inv_cdf(1 - risk)
+
+
+def by_moments(holding: Holding, budget: int, risk: float) -> int:
+    """The count that mean, variance and skew give (Cornish-Fisher): within a few of the exact one, and no bound.
+
+    N mu + z sd sqrt(N) + sd skew (z^2 - 1) / 6 = B + 1/2, solved for sqrt(N).
+    """
+    mean, deviation, z = holding.mean, sqrt(holding.variance), deviations(risk)
+    left = budget + 0.5 - deviation * holding.skew * (z * z - 1) / 6
+    if left <= 0:
+        return 0
+    root = (-z * deviation + sqrt((z * deviation) ** 2 + 4 * mean * left)) / (2 * mean)
+    return int(root * root) if root > 0 else 0
+
+
+def guaranteed(holding: Holding, budget: int, risk: float) -> int:
+    """A count that is proven not to pass the risk (Chernoff): at least so many, whatever rounding did elsewhere.
+
+    P(S > B) <= exp(N K(t) - t (B + 1)) for every t > 0, with K(t) = log E[exp(t X)]; so N = (t (B + 1) + log risk) /
+    K(t) never passes it, and the best t gives the most.
+    """
+    largest = float(holding.blocks[-1])
+
+    def bound(at: float) -> float:
+        t = exp(at)
+        top = t * largest
+        cumulant = top + log(float((holding.shares * np.exp(t * holding.blocks - top)).sum()))
+        return (t * (budget + 1) + log(risk)) / cumulant
+
+    low, high = log(1e-3 / (budget + 1)), log(50 * -log(risk) / largest + 200 / (budget + 1))
+    return max(0, floor(_best(bound, low, high) * (1 - 1e-12)))
+
+
+def _best(of: Callable[[float], float], low: float, high: float) -> float:
+    """The highest value of a function with one hill (golden section)."""
+    golden = (sqrt(5) - 1) / 2
+    left, right = high - golden * (high - low), low + golden * (high - low)
+    at_left, at_right = of(left), of(right)
+    for _ in range(_LOOKS):
+        if at_left > at_right:
+            high, right, at_right = right, left, at_left
+            left = high - golden * (high - low)
+            at_left = of(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + golden * (high - low)
+            at_right = of(right)
+    return max(at_left, at_right)
+
+
+def with_drift(holding: Holding, budget: int, risk: float, tau: float) -> int:
+    """The count where the mean itself wanders by a share `tau` of it, as recorded traffic does.
+
+    The largest N with N mu + z sqrt(N var + (N tau mu)^2) <= B: deviations that every request has alone and one that
+    all have together.
+    """
+    mean, variance, z = holding.mean, holding.variance, deviations(risk)
+
+    def left(requests: int) -> float:
+        return budget - requests * mean - z * sqrt(requests * variance + (requests * tau * mean) ** 2)
+
+    few, too_many = 0, floor(budget / mean) + 1
+    while too_many - few > 1:
+        middle = (few + too_many) // 2
+        if left(middle) >= 0:
+            few = middle
+        else:
+            too_many = middle
+    return few

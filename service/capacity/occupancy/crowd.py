@@ -1,0 +1,204 @@
+"""How many requests of one workload run together in one pool, and what happens at that number."""
+
+from functools import lru_cache
+from math import ceil, floor, sqrt
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from service.capacity.lengths import Running
+from service.capacity.occupancy.bounds import by_moments, deviations, guaranteed, with_drift
+from service.capacity.occupancy.drift import USUAL, measured_tau
+from service.capacity.occupancy.holding import Holding, holding_of
+from service.capacity.occupancy.spread import Spread, spread_of
+from service.capacity.occupancy.steps import Weights
+from service.capacity.occupancy.sums import CLOSE, Sums, largest_mean
+from service.capacity.pool import Pool
+from service.capacity.units import Estimate
+from service.capacity.workload import Rows, Workload
+
+RISKS = (0.05, 0.01, 0.001)
+"""Risks that every answer counts users at, beside the caller's own."""
+_POINTS = 12
+"""Of the risk curve."""
+_OPEN_LOOP_CELLS = 2**13
+"""Blocks that arrivals are counted in one by one; finer is slower and changes the sixth digit."""
+
+
+class Drift(msgspec.Struct, frozen=True, kw_only=True):
+    """What wandering lengths leave."""
+
+    tau: float
+    users: int
+    is_measured: bool
+    """Whether tau comes from the workload's own rows, in their order."""
+
+
+class Crowd(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests of a workload in one pool. All counts are of the one pool."""
+
+    blocks: int
+    """That requests can have for themselves, most likely."""
+    mean: float
+    """Blocks that a request holds at a random step."""
+    deviation: float
+    final: float
+    """Blocks that it holds at its end, on average."""
+    beyond: float
+    """Share of steps at which one request alone holds more than there is."""
+    at: tuple[tuple[float, int], ...]
+    """(Risk, users), from the highest risk to the lowest; the caller's is among them."""
+    users: Estimate
+    """At the caller's risk: at the low end of memory and of what is known of lengths, most likely, at the high end."""
+    bracket: tuple[int, int] | None
+    """Between what the users lie because lengths aren't known together, at the most likely memory."""
+    tail: float
+    """The chance of an overflow at that many users."""
+    next_tail: float
+    """The same with one more."""
+    curve: tuple[tuple[int, float], ...]
+    """(Users, chance of an overflow), from fewer than run at the lowest risk up to the mean fit."""
+    guaranteed: int
+    drift: Drift
+    open_loop: float
+    """Requests in flight on average where arrivals come at random, at the caller's risk."""
+    prompt_tokens: float | None
+    output_tokens: float | None
+    prefill_steps: float
+    is_exact: bool
+    """Whether blocks were counted one by one."""
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """What a crowd depends on beside its workload."""
+
+    pool: Pool
+    """Its blocks apart: `Pool.priced`."""
+    running: Running
+    blocks: Estimate
+    """That requests can have for themselves."""
+    risk: float
+    tau: float | None
+    """Null: measured, or the usual one."""
+
+
+@lru_cache(maxsize=256)
+def crowd_of(workload: Workload, setting: Setting) -> Crowd | None:
+    """Count a workload's requests in a pool; null where only their mean is known.
+
+    Kept, as fleets ask again and again with the same lengths: the same arguments, the same crowd.
+    """
+    spread = spread_of(workload, setting.running)
+    if spread is None:
+        return None
+    size = max(len(weights) for weights in (spread.likely, spread.most, spread.least, spread.final))
+    costs = setting.pool.held_costs(np.arange(size, dtype=np.int64))
+    likely = _holding(spread.likely, costs)
+    low, best, high = msgspec.structs.astuple(setting.blocks)
+    sums = Sums(likely, high)
+
+    def users(of: Sums, holding: Holding, blocks: int, risk: float) -> int:
+        return of.largest(blocks, risk, by_moments(holding, blocks, risk))
+
+    at = tuple((risk, users(sums, likely, best, risk)) for risk in sorted({*RISKS, setting.risk}, reverse=True))
+    own = dict(at)[setting.risk]
+    ends = [users(sums, likely, blocks, setting.risk) if blocks != best else own for blocks in (low, high)]
+    bracket = None
+    if spread.most is not spread.likely or spread.least is not spread.likely:
+        ends, bracket = _bracketed(spread, costs, setting, own)
+    return Crowd(
+        blocks=best,
+        mean=likely.mean,
+        deviation=likely.variance**0.5,
+        final=_holding(spread.final, costs).mean,
+        beyond=likely.beyond(best),
+        at=at,
+        users=Estimate(min(ends[0], own), own, max(ends[1], own)),
+        bracket=bracket,
+        tail=sums.tail(own, best),
+        next_tail=sums.tail(own + 1, best),
+        curve=_curve(sums, at[-1][1], best, likely.mean),
+        guaranteed=guaranteed(likely, best, setting.risk),
+        drift=_drift(workload, costs, setting, likely, own),
+        open_loop=_open_loop(likely, best, setting.risk, own),
+        prompt_tokens=spread.prompt_tokens,
+        output_tokens=spread.output_tokens,
+        prefill_steps=spread.prefill_steps,
+        is_exact=sums.is_exact,
+    )
+
+
+def _holding(weights: Weights, costs: NDArray[np.int64]) -> Holding:
+    return holding_of(weights, costs[: len(weights)])
+
+
+def _bracketed(
+    spread: Spread, costs: NDArray[np.int64], setting: Setting, own: int
+) -> tuple[list[int], tuple[int, int]]:
+    """Users at both ends of memory and lengths, and at both ends of lengths alone."""
+    ends, alone = [], []
+    for weights, blocks in ((spread.most, setting.blocks.low), (spread.least, setting.blocks.high)):
+        holding = _holding(weights, costs)
+        sums = Sums(holding, max(blocks, setting.blocks.best))
+        counts = [
+            sums.largest(b, setting.risk, by_moments(holding, b, setting.risk)) for b in (blocks, setting.blocks.best)
+        ]
+        ends.append(counts[0])
+        alone.append(counts[1])
+    return ends, (min(alone[0], own), max(alone[1], own))
+
+
+def _curve(sums: Sums, few: int, blocks: int, mean: float) -> tuple[tuple[int, float], ...]:
+    low, high = max(1, few * 19 // 20), max(1, floor(blocks / mean))
+    numbers = sorted({low + (high - low) * step // (_POINTS - 1) for step in range(_POINTS)})
+    return tuple((users, sums.tail(users, blocks)) for users in numbers)
+
+
+def _drift(workload: Workload, costs: NDArray[np.int64], setting: Setting, holding: Holding, users: int) -> Drift:
+    measured = None
+    if setting.tau is None and isinstance(workload, Rows) and workload.ordered:
+        rows = np.array(workload.rows, dtype=np.int64)
+        measured = measured_tau(rows, costs, setting.running, users)
+    usual = USUAL if setting.tau is None else setting.tau
+    tau = usual if measured is None else measured
+    return Drift(
+        tau=tau,
+        users=with_drift(holding, setting.blocks.best, setting.risk, tau),
+        is_measured=measured is not None,
+    )
+
+
+def _open_loop(holding: Holding, blocks: int, risk: float, users: int) -> float:
+    if blocks == 0:
+        return 0.0
+    sums = Sums(holding, blocks, _OPEN_LOOP_CELLS)
+    return largest_mean(lambda mean: sums.poisson_tail(mean, blocks), risk, max(0.9 * users, 1e-3))
+
+
+def holds(workload: Workload, pool: Pool, running: Running, *, risk: float, users: int, blocks: int) -> bool:
+    """Whether so many users keep below a risk in so many blocks of their own."""
+    holding = _held(workload, pool, running)
+    return Sums(holding, blocks).tail(users, blocks) <= risk - CLOSE
+
+
+def least_blocks(workload: Workload, pool: Pool, running: Running, *, risk: float, users: int) -> int:
+    """The fewest blocks in which so many users keep below a risk."""
+    holding = _held(workload, pool, running)
+    enough = ceil(users * holding.mean + deviations(risk) * sqrt(users * holding.variance)) + int(holding.blocks[-1])
+    while (sums := Sums(holding, enough)).tail(users, enough) > risk - CLOSE:
+        enough *= 2
+    too_few = -1
+    while enough - too_few > 1:
+        middle = (too_few + enough) // 2
+        if sums.tail(users, middle) <= risk - CLOSE:
+            enough = middle
+        else:
+            too_few = middle
+    return enough
+
+
+def _held(workload: Workload, pool: Pool, running: Running) -> Holding:
+    spread = spread_of(workload, running)
+    assert spread is not None  # of a mean nobody asks for a risk
+    return _holding(spread.likely, pool.held_costs(np.arange(len(spread.likely), dtype=np.int64)))

@@ -1,0 +1,49 @@
+"""How many blocks a running request holds at a random step."""
+
+from math import sqrt
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Holding(msgspec.Struct, frozen=True):
+    """Numbers of blocks, rising, and the share of steps at which a request holds each; the shares add up to one."""
+
+    blocks: NDArray[np.int64]
+    shares: NDArray[np.float64]
+
+    @property
+    def mean(self) -> float:
+        """Blocks held on average."""
+        return float((self.shares * self.blocks).sum())
+
+    @property
+    def variance(self) -> float:
+        """Squared blocks."""
+        return float((self.shares * (self.blocks - self.mean) ** 2).sum())
+
+    @property
+    def skew(self) -> float:
+        """How far the long side outweighs the short one; 0 where all hold the same."""
+        variance = self.variance
+        if variance <= 0:
+            return 0.0
+        return float((self.shares * (self.blocks - self.mean) ** 3).sum()) / (variance * sqrt(variance))
+
+    def beyond(self, budget: int) -> float:
+        """The share of steps at which one request alone holds more than there is."""
+        return float(self.shares[self.blocks > budget].sum())
+
+
+def holding_of(weights: NDArray[np.float64], blocks: NDArray[np.int64]) -> Holding:
+    """Put steps that hold the same number of blocks together.
+
+    `weights` and `blocks` are by held tokens; blocks never fall with tokens.
+    """
+    held = np.flatnonzero(weights)
+    weights, blocks = weights[held[0] : held[-1] + 1], blocks[held[0] : held[-1] + 1]
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(blocks)) + 1])
+    summed = np.add.reduceat(weights, starts)
+    kept = summed > 0
+    return Holding(blocks[starts][kept], summed[kept] / summed.sum())

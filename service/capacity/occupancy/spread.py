@@ -1,0 +1,132 @@
+"""What a running request of each kind of workload holds: most likely, and between what it may lie."""
+
+from functools import lru_cache
+
+import msgspec
+import numpy as np
+
+from service.capacity.lengths import Running, closed, edges_of, nothing_fits
+from service.capacity.occupancy import couplings
+from service.capacity.occupancy.steps import (
+    SCALE,
+    Cells,
+    Steps,
+    Weights,
+    lengths_of_bins,
+    steps_of_cells,
+    steps_of_rows,
+)
+from service.capacity.workload import Joint, Marginals, Mean, Rows, Total, Workload
+
+
+class Spread(msgspec.Struct, frozen=True, kw_only=True):
+    """Held tokens at a random step, as weights by tokens from 0 on, and those with which a request ends."""
+
+    likely: Weights
+    most: Weights
+    """As much as may be held: the fewest users. The same as likely, where lengths are known together."""
+    least: Weights
+    final: Weights
+    """By requests, not steps."""
+    prompt_tokens: float | None
+    """On average; null where prompts aren't known."""
+    output_tokens: float | None
+    prefill_steps: float
+    """Before the step that ends a prefill, on average; 0 where prompts aren't known."""
+
+    @property
+    def tokens(self) -> float:
+        """Tokens held on average."""
+        return float((self.likely * np.arange(len(self.likely))).sum() / self.likely.sum())
+
+
+@lru_cache(maxsize=32)
+def spread_of(workload: Workload, running: Running) -> Spread | None:
+    """Weigh the lengths of a workload by the steps that they are held; null for a mean, which has no spread.
+
+    Raises `Refused` for marginals of which no prompt leaves room in the window; of other lengths one has to.
+    """
+    match workload:
+        case Mean():
+            return None
+        case Total():
+            return _of_total(workload, running)
+        case Joint():
+            return _known(steps_of_cells(_cells(workload, running.window), running.window), running)
+        case Rows():
+            return _known(steps_of_rows(np.array(workload.rows, dtype=np.int64), running.window), running)
+        case Marginals():
+            return _of_marginals(workload, running)
+
+
+def _known(steps: Steps, running: Running) -> Spread:
+    weights = steps.weights(running)
+    return Spread(
+        likely=weights,
+        most=weights,
+        least=weights,
+        final=steps.final,
+        prompt_tokens=steps.prompt_tokens,
+        output_tokens=steps.output_tokens,
+        prefill_steps=steps.prefill_steps(running),
+    )
+
+
+def _of_total(workload: Total, running: Running) -> Spread:
+    requests = sum(part.count for part in workload.bins)
+    bounds = [(part.lower, closed(part.upper, part.lower, running.window)) for part in workload.bins]
+    shares = [part.count * SCALE // requests for part in workload.bins]
+    once = lengths_of_bins(np.array(bounds, dtype=np.int64), np.array(shares, dtype=np.int64), running.window)
+    by_length = once * np.arange(len(once))
+    return Spread(
+        likely=once, most=by_length, least=once, final=once, prompt_tokens=None, output_tokens=None, prefill_steps=0.0
+    )
+
+
+def _cells(workload: Joint, window: int) -> Cells:
+    requests = sum(count for _, _, count in workload.counts)
+    bounds = [
+        (*edges_of(workload.prompt_edges, i, window), *edges_of(workload.output_edges, j, window))
+        for i, j, _ in workload.counts
+    ]
+    shares = [count * SCALE // requests for _, _, count in workload.counts]
+    return Cells(np.array(bounds, dtype=np.int64), np.array(shares, dtype=np.int64))
+
+
+def _of_marginals(workload: Marginals, running: Running) -> Spread:
+    window = running.window
+    prompts, outputs = (couplings.pieces_of(side, window) for side in (workload.prompt, workload.output))
+    steps = steps_of_cells(couplings.independent(prompts, outputs), window)
+    if not steps.beginning.any():
+        raise nothing_fits(window)
+    likely = steps.weights(running)
+    most, least = (
+        steps_of_cells(couplings.together(prompts, side), window).weights(running)
+        for side in (outputs, couplings.falling(outputs))
+    )
+    mean = workload.mean_held_tokens
+    if mean is not None:
+        likely = couplings.with_mean(likely, mean)
+        most, least = couplings.widest(least, most, mean), couplings.narrowest(least, most, mean)
+    return Spread(
+        likely=likely,
+        most=most,
+        least=least,
+        final=steps.final,
+        prompt_tokens=steps.prompt_tokens,
+        output_tokens=steps.output_tokens,
+        prefill_steps=steps.prefill_steps(running),
+    )
+
+
+def cut_shares(workload: Marginals, window: int) -> tuple[float, float]:
+    """The shares of requests whose prompt leaves no room in the window, and that are cut at it, paired by chance."""
+    prompts, outputs = (couplings.pieces_of(side, window) for side in (workload.prompt, workload.output))
+    cells = couplings.independent(prompts, outputs)
+    longest = int(cells.bounds[:, 1].max() + cells.bounds[:, 3].max())
+    if longest <= window:
+        return 0.0, 0.0
+    steps = steps_of_cells(cells, longest + 1)
+    requests = float(steps.beginning.sum())
+    rejected = float(steps.beginning[window:].sum()) / requests
+    return rejected, max(float(steps.final[window + 1 :].sum()) / requests - rejected, 0.0)
