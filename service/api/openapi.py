@@ -24,7 +24,7 @@ from service.readers.question import AskedQuestion
 _TAGS = {
     "plans": "Questions and answers: how many users fit on this GPU, and why.",
     "observations": "What engines printed when they started, beside what was predicted.",
-    "catalog": "What is known of GPUs and models, each figure with its source.",
+    "catalog": "What is known of GPUs, models, engines and workloads, each figure with its source.",
     "operations": "For probes and operators.",
     "documents": "This description, and a page per problem type.",
 }
