@@ -78,6 +78,9 @@ def caveats_of(question: Question, deployment: Deployment) -> tuple[Caveat, ...]
                 f" {ceil(_ROWS_TIMES_RISK / exact(question.risk)):,} or more for a risk of {question.risk:g}.",
             )
         )
+    named = question.named_workload
+    if named is not None:
+        found += [Caveat(one.code, f"{named.key}: {one.text}") for one in named.spec.caveats]
     found += _copied(question, deployment)
     model = question.model
     if model.version is None and model.spec.notes is not None:

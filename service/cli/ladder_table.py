@@ -36,9 +36,10 @@ def _print(answer: Answer, console: Console) -> None:
     for line in (*_interval(answer), *_groups(answer), *_nearest(answer)):
         console.print(line)
     if answer.workload is not None:
-        held = answer.workload
+        held, named = answer.workload, answer.inputs.workload
+        name = "" if named is None else f" {named.key} version {named.version}"
         console.print(
-            f"\nWorkload ({held.kind}, confidence {held.confidence}): {held.mean_held_tokens:,g} tokens in"
+            f"\nWorkload{name} ({held.kind}, confidence {held.confidence}): {held.mean_held_tokens:,g} tokens in"
             f" {held.mean_held_blocks:,g} blocks held on average"
         )
         if held.rejected_share or held.truncated_share:
