@@ -4,7 +4,7 @@
     ├── Refused                     422 validation                 understood, and can't be answered as asked
     │   ├── UnsupportedCombination  422 unsupported-combination    the parts don't go together
     │   └── NotPlannedYet           422 not-planned-yet            known, and a part of it isn't planned yet
-    ├── UnknownKey                  422 unknown-model, unknown-gpu, unknown-engine; 404 in a path
+    ├── UnknownKey                  422 unknown-model, -gpu, -engine, -workload; 404 in a path
     ├── MalformedJson               400 malformed-json             not JSON, or JSON that is ambiguous
     ├── InvalidDocument             422 validation                 JSON of another shape than asked for
     ├── InvalidParameters           400 invalid-parameters         query parameters that can't be read

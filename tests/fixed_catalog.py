@@ -144,6 +144,23 @@ EXPERTS: list[dict[str, object]] = [
      "needed": "drafting"},
 ]  # fmt: skip
 
+
+def workload(counts: list[list[int]], **changes: object) -> dict[str, object]:
+    """Cells of prompts up to 64 and 81 tokens, and of outputs up to 16 and 20."""
+    lengths = {"kind": "joint", "prompt_edges": [0, 64, 81], "output_edges": [0, 16, 20], "counts": counts}
+    return {
+        "about": "Requests for tests.",
+        "licence": "MIT",
+        "attribution": "Nobody, under MIT. Changed: made up.",
+        "requests": figure(sum(count for _, _, count in counts)),
+        "mean_prompt_tokens": figure(50.0),
+        "mean_output_tokens": figure(12.0),
+        "lengths": figure(lengths),
+        "caveats": [{"code": "few_rows", "text": "there are few of them."}],
+        **changes,
+    }
+
+
 FIXED = (
     version("engines", "generic", ENGINE),
     version("engines", "ruled@1", RULED),
@@ -254,6 +271,8 @@ FIXED = (
             ),
         ),
     ),
+    version("workloads", "test_chat", workload([[0, 0, 5]])),
+    version("workloads", "test_chat", workload([[0, 0, 5], [1, 1, 2]]), 2),
 )
 
 

@@ -1,4 +1,4 @@
-"""Reads of `/v1/gpus`, `/v1/models` and `/v1/engines`: list, one, versions.
+"""Reads of `/v1/gpus`, `/v1/models`, `/v1/engines` and `/v1/workloads`: list, one, versions.
 
 From memory, so they answer without PostgreSQL.
 """
@@ -18,12 +18,13 @@ from service.api.operations import Operation, Parameter, get
 from service.capacity.engine import Engine
 from service.capacity.gpu import Gpu
 from service.capacity.model import Model
+from service.capacity.named_workload import NamedWorkload
 from service.catalog.entries import Catalog, Shelf, Version
 from service.errors import NotStored, UnknownKey
 from service.readers.question import MOST_TOKENS
 
 Spec = TypeVar("Spec")
-AnyShelf = Shelf[Gpu] | Shelf[Model] | Shelf[Engine]
+AnyShelf = Shelf[Gpu] | Shelf[Model] | Shelf[Engine] | Shelf[NamedWorkload]
 
 
 class EntrySummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,6 +85,13 @@ def catalog_routes() -> list[HTTPRouteHandler]:
             Engine,
             lambda held: held.engines,
         ),
+        *_routes(
+            "workload",
+            "/v1/workloads",
+            (_path_parameter("key", _SEGMENT, "A workload's key, such as `azure_conv_2023`."),),
+            NamedWorkload,
+            lambda held: held.workloads,
+        ),
     ]
 
 
@@ -91,7 +99,7 @@ def _routes(
     noun: str,
     root: str,
     key_parameters: tuple[Parameter, ...],
-    spec_type: type[Gpu] | type[Model] | type[Engine],
+    spec_type: type[Gpu] | type[Model] | type[Engine] | type[NamedWorkload],
     shelf_in: Callable[[Catalog], AnyShelf],
 ) -> list[HTTPRouteHandler]:
     one = root + "".join(f"/{{{parameter.name}:str}}" for parameter in key_parameters)

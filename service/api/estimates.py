@@ -23,9 +23,10 @@ _PARAMETERS = (
     Parameter(name="model", within="query", schema=Key, description="A model's key.", required=True),
     Parameter(name="gpu", within="query", schema=Key, description="A GPU's key.", required=True),
     Parameter(name="engine", within="query", schema=Key, description="An engine's key; `generic` when left out."),
+    Parameter(name="workload", within="query", schema=Key, description="A workload's key."),
     *(
         Parameter(name=f"{what}_version", within="query", schema=_VERSION, description=f"Pins the {what}'s version.")
-        for what in ("model", "gpu", "engine")
+        for what in ("model", "gpu", "engine", "workload")
     ),
     Parameter(
         name="mean_tokens",

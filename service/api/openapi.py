@@ -19,12 +19,13 @@ from service.api import problem_types as types
 from service.api.examples import EXAMPLE_QUESTION
 from service.api.operations import Operation, Parameter
 from service.api.problem_types import MEDIA_TYPE, PROBLEM_TYPES, Problem, ProblemType
-from service.readers.question import AskedQuestion
+from service.readers.names import NAMED
+from service.readers.question import AskedQuestion, WorkloadRef
 
 _TAGS = {
     "plans": "Questions and answers: how many users fit on this GPU, and why.",
     "observations": "What engines printed when they started, beside what was predicted.",
-    "catalog": "What is known of GPUs and models, each figure with its source.",
+    "catalog": "What is known of GPUs, models, engines and workloads, each figure with its source.",
     "operations": "For probes and operators.",
     "documents": "This description, and a page per problem type.",
 }
@@ -70,7 +71,7 @@ class _Schemas:
     def __init__(self, described: list[Any]) -> None:
         schemas, components = msgspec.json.schema_components(described, ref_template="#/components/schemas/{name}")
         schemas = tuple(_renamed(schema) for schema in schemas)
-        components = {_short(name): _renamed(schema) for name, schema in components.items()}
+        components = {_short(name): _with_kind_left_out(_renamed(schema)) for name, schema in components.items()}
         self._described = list(zip(described, schemas, strict=True))
         self.components = {name: _with_items(components[name]) for name in sorted(components)}
 
@@ -108,6 +109,26 @@ def _with_items(schema: Any) -> Any:  # noqa: ANN401 - any part of a JSON schema
     if whole.get("type") == "array" and not whole.get("items"):
         whole["items"] = next(iter(whole.get("prefixItems", ())), {})
     return whole
+
+
+def _with_kind_left_out(schema: Any) -> Any:  # noqa: ANN401 - any part of a JSON schema
+    """Let what names a workload leave its kind out: it stands beside what is told apart by kinds, not among it."""
+    if isinstance(schema, list):
+        return [_with_kind_left_out(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    whole = {name: _with_kind_left_out(part) for name, part in schema.items()}
+    if whole.get("title") == WorkloadRef.__name__:
+        whole["required"] = [name for name in whole["required"] if name != "kind"]
+    kinds = dict(whole.get("discriminator", {}).get("mapping", ()))
+    named = {"$ref": kinds.pop(NAMED, None)}
+    if named not in whole.get("anyOf", ()):
+        return whole
+    told_apart = whole | {
+        "anyOf": [choice for choice in whole["anyOf"] if choice != named],
+        "discriminator": whole["discriminator"] | {"mapping": kinds},
+    }
+    return {"anyOf": [named, told_apart]}
 
 
 def _schemas(operations: Iterable[Operation]) -> _Schemas:

@@ -120,6 +120,13 @@ UNKNOWN_ENGINE = ProblemType(
     "No catalog entry has this key, or not this version of it.",
     "`nearest` lists the keys most like it. Left out, the engine is `generic`.",
 )
+UNKNOWN_WORKLOAD = ProblemType(
+    "unknown-workload",
+    422,
+    "The catalog has no such workload",
+    "No catalog entry has this key, or not this version of it.",
+    "`nearest` lists the keys most like it; GET /v1/workloads lists all. Lengths of your own go into the question.",
+)
 UNSUPPORTED_COMBINATION = ProblemType(
     "unsupported-combination",
     422,
@@ -166,6 +173,7 @@ PROBLEM_TYPES: dict[str, ProblemType] = {
         UNKNOWN_MODEL,
         UNKNOWN_GPU,
         UNKNOWN_ENGINE,
+        UNKNOWN_WORKLOAD,
         UNSUPPORTED_COMBINATION,
         NOT_PLANNED_YET,
         INTERNAL,

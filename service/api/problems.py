@@ -33,7 +33,12 @@ _log = logging.getLogger("headcount")
 _CALLER_HAS_GONE = "client disconnected prematurely"
 """Litestar raises this as a fault of the server, and gives it no type of its own."""
 
-_UNKNOWN = {"model": types.UNKNOWN_MODEL, "gpu": types.UNKNOWN_GPU, "engine": types.UNKNOWN_ENGINE}
+_UNKNOWN = {
+    "model": types.UNKNOWN_MODEL,
+    "gpu": types.UNKNOWN_GPU,
+    "engine": types.UNKNOWN_ENGINE,
+    "workload": types.UNKNOWN_WORKLOAD,
+}
 
 _OF_STATUS = {
     404: types.NOT_FOUND,

@@ -232,8 +232,8 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     engine: Input
     draft_model: Input | None
     """Null without another checkpoint that drafts."""
-    workload: None
-    """Workloads are given inline."""
+    workload: Input | None
+    """Null without a workload, and for one that was given inline."""
     observed_reserve: InputReserve | None
     """Null unless the question asks for the observed reserve."""
     planner: int

@@ -21,7 +21,7 @@ def canonical_question(question: Question) -> bytes:
         "engine": _name(question.engine),
         "draft_model": None if question.draft_model is None else _name(question.draft_model),
         "levers": question.levers,
-        "workload": question.workload,
+        "workload": question.workload if question.named_workload is None else _name(question.named_workload),
         "risk": question.risk,
         "tau": question.tau,
         "sessions": question.sessions,

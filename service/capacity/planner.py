@@ -109,7 +109,7 @@ def plan(question: Question) -> Answer:
             gpu=_input(question.gpu),
             engine=_input(question.engine),
             draft_model=None if question.draft_model is None else _input(question.draft_model),
-            workload=None,
+            workload=None if question.named_workload is None else _input(question.named_workload),
             observed_reserve=None if observed is None else InputReserve(observed.observation, observed.start_ups),
             planner=PLANNER,
         ),

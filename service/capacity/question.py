@@ -8,6 +8,7 @@ from service.capacity.dtypes import ElementDtype, KvCacheDtype
 from service.capacity.engine import Engine
 from service.capacity.gpu import Gpu
 from service.capacity.model import Model
+from service.capacity.named_workload import NamedWorkload
 from service.capacity.units import Estimate
 from service.capacity.workload import Workload
 
@@ -121,3 +122,5 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     sessions: Sessions | None = None
     observed_reserve: ObservedReserve | None = None
     """Stands in place of the engine's rule, where it was asked for."""
+    named_workload: Pinned[NamedWorkload] | None = None
+    """The catalog entry whose lengths `workload` is; null for lengths that were given inline."""

@@ -90,6 +90,9 @@ def _of_lengths(question: Question) -> list[Caveat]:
             )
         case _:
             pass
+    named = question.named_workload
+    if named is not None:
+        found += [Caveat(one.code, f"{named.key}: {one.text}") for one in named.spec.caveats]
     return found
 
 

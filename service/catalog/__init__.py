@@ -1,1 +1,1 @@
-"""What is known of GPUs, models and engines: bundled data, its integrity, and names to pinned versions."""
+"""What is known of GPUs, models, engines and workloads: bundled data, its integrity, and names to pinned versions."""

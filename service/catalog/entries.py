@@ -2,7 +2,7 @@
 
 import difflib
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Generic, Literal, TypeVar
 
 import msgspec
@@ -10,18 +10,17 @@ import msgspec
 from service.capacity.engine import Engine
 from service.capacity.gpu import Gpu
 from service.capacity.model import Model
+from service.capacity.named_workload import NamedWorkload
 from service.capacity.question import Pinned
 from service.errors import Fault, UnknownKey
 
 UNREAD = 0
 """The revision of a catalog that no database has given yet; the first one published is 1."""
 
-Kind = Literal["gpus", "models", "engines"]
-KINDS: tuple[Kind, ...] = ("gpus", "models", "engines")
+Kind = Literal["gpus", "models", "engines", "workloads"]
+KINDS: tuple[Kind, ...] = ("gpus", "models", "engines", "workloads")
 
-SPEC_TYPES: Mapping[Kind, type[Gpu] | type[Model] | type[Engine]] = {"gpus": Gpu, "models": Model, "engines": Engine}
-
-Spec = TypeVar("Spec", Gpu, Model, Engine)
+Spec = TypeVar("Spec", Gpu, Model, Engine, NamedWorkload)
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,3 +119,6 @@ class Catalog:
         self.gpus = Shelf("gpus", "gpu", Gpu, (entry for entry in entries if entry.kind == "gpus"))
         self.models = Shelf("models", "model", Model, (entry for entry in entries if entry.kind == "models"))
         self.engines = Shelf("engines", "engine", Engine, (entry for entry in entries if entry.kind == "engines"))
+        self.workloads = Shelf(
+            "workloads", "workload", NamedWorkload, (entry for entry in entries if entry.kind == "workloads")
+        )

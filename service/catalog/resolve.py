@@ -11,12 +11,22 @@ from service.capacity.deployment import default_block_size
 from service.capacity.engine import Engine
 from service.capacity.gpu import Gpu
 from service.capacity.model import Model
+from service.capacity.named_workload import NamedWorkload
 from service.capacity.question import Levers, ObservedReserve, Pinned, Question, Sessions, Targets
 from service.capacity.workload import Workload
 from service.catalog.entries import Catalog, Shelf, Spec, canonical, digest_of
 from service.errors import Fault, NotPlannedYet, Refused, UnknownKey, UnsupportedCombination
 from service.readers.model_config import read_model
-from service.readers.question import AskedLevers, AskedModel, AskedQuestion, AskedSessions, AskedTargets, VersionRef
+from service.readers.question import (
+    AskedLevers,
+    AskedModel,
+    AskedQuestion,
+    AskedSessions,
+    AskedTargets,
+    AskedWorkload,
+    VersionRef,
+    WorkloadRef,
+)
 from service.readers.workload import normal_form
 
 Value = TypeVar("Value")
@@ -35,7 +45,7 @@ def resolve(asked: AskedQuestion, catalog: Catalog, observed: ObservedReserve | 
     draft = None if asked.draft_model is None else _model(asked.draft_model, catalog, "/draft_model")
     engine = _pinned(catalog.engines, asked.engine or "generic")
     levers = asked.levers or AskedLevers()
-    workload = None if asked.workload is None else normal_form(asked.workload)
+    workload, named_workload = _workload(asked.workload, catalog)
     gpu = _pinned(catalog.gpus, asked.gpu)
     defaults, rules = engine.spec, engine.spec.block_rules
     drafted = _or(levers.speculative_tokens, 0)
@@ -93,7 +103,18 @@ def resolve(asked: AskedQuestion, catalog: Catalog, observed: ObservedReserve | 
         tau=asked.tau,
         sessions=None if asked.sessions is None else _sessions(asked.sessions, workload),
         observed_reserve=None if asked.reserve is None else observed,
+        named_workload=named_workload,
     )
+
+
+def _workload(
+    asked: str | AskedWorkload | WorkloadRef | None, catalog: Catalog
+) -> tuple[Workload | None, Pinned[NamedWorkload] | None]:
+    """The lengths in their normal form, and the entry that they are of where they are named."""
+    if isinstance(asked, str | WorkloadRef):
+        named = _pinned(catalog.workloads, asked)
+        return named.spec.lengths.value, named
+    return None if asked is None else normal_form(asked), None
 
 
 def _check_observed(reserve: int | None, observed: ObservedReserve | None) -> None:
@@ -148,10 +169,10 @@ def inline_model(
     return Pinned(key=f"inline/{spec.architecture}", version=None, digest=digest_of(canonical(spec)), spec=spec)
 
 
-def _pinned(shelf: Shelf[Spec], reference: str | VersionRef) -> Pinned[Spec]:
-    if isinstance(reference, VersionRef):
-        return shelf.pinned(reference.key, reference.version)
-    return shelf.pinned(reference, None)
+def _pinned(shelf: Shelf[Spec], reference: str | VersionRef | WorkloadRef) -> Pinned[Spec]:
+    if isinstance(reference, str):
+        return shelf.pinned(reference, None)
+    return shelf.pinned(reference.key, reference.version)
 
 
 def _skipped(layers: tuple[int | Literal["sliding_window"], ...]) -> tuple[int | Literal["sliding_window"], ...]:

@@ -53,11 +53,12 @@ def _print(answer: Answer, console: Console) -> None:
 
 def _workload(answer: Answer) -> Iterator[RenderableType]:
     """Lines on the lengths, on users at a risk, and on people; none without a workload."""
-    held = answer.workload
+    held, named = answer.workload, answer.inputs.workload
     if held is None:
         return
+    name = "" if named is None else f" {named.key} version {named.version}"
     yield (
-        f"\nWorkload ({held.kind}, confidence {held.confidence}): {held.mean_held_tokens:,g} tokens in"
+        f"\nWorkload{name} ({held.kind}, confidence {held.confidence}): {held.mean_held_tokens:,g} tokens in"
         f" {held.mean_held_blocks:,g} blocks held on average"
     )
     if held.rejected_share or held.truncated_share:

@@ -4,6 +4,7 @@ What asks a server is imported when one is asked: it takes longer to import than
 """
 
 import argparse
+import re
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import msgspec
 
 from service.capacity.answer import Answer
 from service.catalog.bundled import bundled_catalog
+from service.catalog.entries import nearest_keys
 from service.catalog.planning import estimate
 from service.cli.input import config_in, read_from
 from service.cli.ladder_table import print_answer
@@ -27,9 +29,13 @@ from service.readers.question import (
     AskedQuestion,
     AskedWorkload,
     WorkloadFile,
+    WorkloadRef,
 )
 
 _WIDTH_OF_HELP = 100
+
+_KEY = re.compile(r"[A-Za-z0-9._-]{1,200}")
+"""What a workload's key can look like; any other text is a path."""
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -51,7 +57,11 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument("--kv-cache-dtype", metavar="DTYPE", help=_values(levers["kv_cache_dtype"]))
     lengths = parser.add_mutually_exclusive_group()
     lengths.add_argument("--mean-tokens", metavar="N", help="a workload in which every request holds N tokens")
-    lengths.add_argument("--workload", metavar="FILE", type=Path, help="a workload as JSON, as in POST /v1/plans")
+    lengths.add_argument(
+        "--workload",
+        metavar="KEY|FILE",
+        help="a key, such as azure_conv_2023, or a file of JSON, as in POST /v1/plans; a name that is both is refused",
+    )
     parser.add_argument(
         "--set",
         metavar="LEVER=VALUE",
@@ -146,10 +156,28 @@ def _question(arguments: argparse.Namespace) -> AskedQuestion:
         question = msgspec.structs.replace(question, model=AskedModel(config=config))
     if arguments.workload is None:
         return question
-    return msgspec.structs.replace(question, workload=_workload(arguments.workload))
+    return msgspec.structs.replace(question, workload=_workload(arguments.workload, arguments.server))
 
 
-def _workload(file: Path) -> AskedWorkload:
+def _workload(given: str, server: str | None) -> str | AskedWorkload | WorkloadRef:
+    """Take a key as it is and read a file. A name is a file where there is one, and else a key, unless it is a path."""
+    known = bundled_catalog().workloads.keys
+    if given in known and Path(given).exists():
+        detail = f"{given} is a workload of the catalog and a file here: for the file write ./{given}, or rename it"
+        raise InvalidParameters(("--workload", detail))
+    if given in known or (server is not None and _can_be_a_key(given)):
+        return given
+    if _can_be_a_key(given):
+        detail = f"there is no file {given}, and no such workload; the nearest: {', '.join(nearest_keys(given, known))}"
+        raise InvalidParameters(("--workload", detail))
+    return _workload_in(Path(given))
+
+
+def _can_be_a_key(given: str) -> bool:
+    return _KEY.fullmatch(given) is not None and not given.endswith(".json") and not Path(given).exists()
+
+
+def _workload_in(file: Path) -> str | AskedWorkload | WorkloadRef:
     with read_from(file):
         body = file.read_bytes()
     try:

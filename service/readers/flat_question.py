@@ -18,6 +18,8 @@ NAMES = (
     "gpu_version",
     "engine",
     "engine_version",
+    "workload",
+    "workload_version",
     "mean_tokens",
     "risk",
     "users",
@@ -26,7 +28,9 @@ NAMES = (
 )
 """Every name that such a question can have."""
 
-_TEXTS = frozenset({"model", "gpu", "engine", "basis", "kv_cache_dtype", "indexer_kv_dtype", "weight_dtype"})
+_TEXTS = frozenset(
+    {"model", "gpu", "engine", "workload", "basis", "kv_cache_dtype", "indexer_kv_dtype", "weight_dtype"}
+)
 
 _SWITCHES = frozenset(
     field.name for field in msgspec.structs.fields(AskedLevers) if bool in get_args(get_args(field.type)[0])
@@ -42,13 +46,15 @@ def question_of(texts: Mapping[str, str]) -> AskedQuestion:
     """Read a question from names of `NAMES` and their texts. Raises `InvalidParameters`, by name, and `Refused`."""
     values = {name: _value(name, text) for name, text in texts.items()}
     document: dict[str, Any] = {}
-    for entry in ("model", "gpu", "engine"):
+    for entry in ("model", "gpu", "engine", "workload"):
         key, version = values.pop(entry, None), values.pop(f"{entry}_version", None)
         if key is not None:
             document[entry] = key if version is None else {"key": key, "version": version}
         elif version is not None:
             raise Refused(Fault(f"/{entry}/version", f"pins nothing without {entry}"))
     if "mean_tokens" in values:
+        if "workload" in document:
+            raise Refused(Fault("/workload", "comes beside mean_tokens; a question has one workload"))
         document["workload"] = {"kind": "mean", "tokens": values.pop("mean_tokens")}
     if "risk" in values:
         document["risk"] = values.pop("risk")
@@ -66,7 +72,7 @@ def question_of(texts: Mapping[str, str]) -> AskedQuestion:
 
 def name_of(pointer: str) -> str:
     """The name whose value a JSON Pointer into the question leads to."""
-    if pointer.startswith("/workload"):
+    if pointer == "/workload/tokens":
         return "mean_tokens"
     first, _, last = pointer.removeprefix("/").partition("/")
     if last == "version":

@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from service.capacity.dtypes import ElementDtype, KvCacheDtype
 from service.capacity.question import Basis
+from service.readers.names import NAMED
 
 MOST_TOKENS = 2**31 - 1
 LONGEST_KEY = 200
@@ -235,10 +236,17 @@ class AskedRows(_Wire, frozen=True, tag_field="kind", tag="rows"):
 AskedWorkload = AskedMean | AskedTotal | AskedJoint | AskedRows
 
 
+class WorkloadRef(_Wire, frozen=True, tag_field="kind", tag=NAMED):
+    """A workload of the catalog at a version of the caller's choice. Its kind may be left out."""
+
+    key: Key
+    version: Annotated[int, Meta(ge=1, le=MOST_TOKENS)]
+
+
 class WorkloadFile(_Wire, frozen=True):
     """What a workload is checked as when it comes by itself."""
 
-    workload: AskedWorkload
+    workload: Key | AskedWorkload | WorkloadRef
 
 
 class AskedSessions(_Wire, frozen=True):
@@ -266,7 +274,7 @@ class AskedTargets(_Wire, frozen=True):
 
 
 class AskedQuestion(_Wire, frozen=True):
-    """How many users fit? Model, GPU and engine are catalog keys, newest version unless pinned."""
+    """How many users fit? Model, GPU, engine and workload are catalog keys, newest version unless pinned."""
 
     model: Key | AskedModel
     gpu: Key | VersionRef
@@ -282,7 +290,7 @@ class AskedQuestion(_Wire, frozen=True):
         Literal["observed"] | None,
         Meta(description="observed: what start-ups of the same deployment kept back, as POST /v1/observations stored."),
     ] = None
-    workload: AskedWorkload | None = None
+    workload: Key | AskedWorkload | WorkloadRef | None = None
     risk: Annotated[float, Meta(ge=1e-7, le=0.5)] | None = None
     tau: Annotated[
         Annotated[float, Meta(ge=0, le=1)] | None,

@@ -15,6 +15,7 @@ import msgspec
 
 from service.errors import Fault, InvalidDocument, MalformedJson
 from service.readers.faults import escaped, faults_in
+from service.readers.names import with_kind
 
 Document = TypeVar("Document")
 
@@ -37,6 +38,8 @@ def decode(body: bytes, document: type[Document]) -> Document:
     Raises `MalformedJson` for bytes that aren't unambiguous JSON and `InvalidDocument` for JSON of another shape.
     """
     tree = read(body)
+    if (whole := with_kind(tree)) is not tree:
+        return convert(whole, document)
     try:
         return cast("Document", _decoder(cast("Hashable", document)).decode(body))
     except msgspec.ValidationError as error:
@@ -47,6 +50,7 @@ def decode(body: bytes, document: type[Document]) -> Document:
 
 def convert(value: object, document: type[Document]) -> Document:
     """Give plain values, read from something else than JSON, the shape of a document, as strictly."""
+    value = with_kind(value)
     try:
         return msgspec.convert(value, document, strict=True)
     except msgspec.ValidationError as error:

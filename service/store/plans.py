@@ -107,7 +107,7 @@ async def page(connection: AsyncConnection, *, limit: int, after: Position | Non
 
 
 def _plan_row(planned: Planned, at: datetime) -> dict[str, object]:
-    question = planned.question
+    question, named = planned.question, planned.question.named_workload
     return {
         "id": planned.id,
         "question": planned.question_bytes,
@@ -117,6 +117,7 @@ def _plan_row(planned: Planned, at: datetime) -> dict[str, object]:
         "model_version": _version_id("models", question.model.key, question.model.version),
         "gpu_version": _version_id("gpus", question.gpu.key, question.gpu.version),
         "engine_version": _version_id("engines", question.engine.key, question.engine.version),
+        "workload_version": None if named is None else _version_id("workloads", named.key, named.version),
         "planner": PLANNER,
         "created_at": at,
         "model": question.model.key,

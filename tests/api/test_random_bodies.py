@@ -21,6 +21,7 @@ SEEDS: list[dict[str, Any]] = [
     REFERENCE | {"workload": {"kind": "total", "bins": [{"upper": 512, "count": 120}, {"count": 3}]}, "risk": 0.05},
     REFERENCE
     | {"workload": {"kind": "rows", "rows": [[100, 50], [8000, 900]]}, "targets": {"users": 3, "basis": "paged"}},
+    REFERENCE | {"workload": {"key": "sharegpt_multiturn_300", "version": 1}},
     REFERENCE
     | {
         "gpu": {"key": "h100-sxm-80gb", "version": 1},

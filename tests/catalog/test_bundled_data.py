@@ -93,12 +93,12 @@ def test_the_catalog_has_so_many_entries_of_each_kind() -> None:
     assert (len(GPUS), len(MODELS)) == (65, 252)
 
 
-@pytest.mark.parametrize("kind", ["gpus", "models", "engines"])
+@pytest.mark.parametrize("kind", ["gpus", "models", "engines", "workloads"])
 def test_an_entry_has_the_key_that_its_path_spells(kind: str) -> None:
     assert {path: file.key for path, file in entry_files(kind).items() if file.key != path} == {}
 
 
-@pytest.mark.parametrize("kind", ["gpus", "models", "engines"])
+@pytest.mark.parametrize("kind", ["gpus", "models", "engines", "workloads"])
 def test_an_entry_says_in_one_line_where_it_is_from(kind: str) -> None:
     files = entry_files(kind).values()
     assert [file.key for file in files if not file.source.strip() or "\n" in file.source] == []

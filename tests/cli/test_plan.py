@@ -9,6 +9,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -123,6 +124,51 @@ def test_a_workload_is_read_from_a_file(tmp_path: Path) -> None:
     file.write_text('{"kind": "rows", "rows": [[100, 50]]}')
     result = headcount("plan", *LLAMA, "--json", "--workload", str(file))
     assert json.loads(result.stdout)["workload"]["mean_held_tokens"] == 124.5
+
+
+def test_a_workload_is_named_by_its_key(service_url: str, client: httpx.Client) -> None:
+    arguments = ("plan", *LLAMA, "--max-model-len", "8192", "--workload", "azure_conv_2023")
+    expected = client.post("/v1/estimates", json=REFERENCE | {"workload": "azure_conv_2023"}).text
+    assert headcount(*arguments, "--json").stdout == expected
+    assert headcount(*arguments, "--json", "--server", service_url).stdout == expected
+    assert "\nWorkload azure_conv_2023 version 1 (joint, confidence medium): " in headcount(*arguments).stdout
+
+
+def test_a_workload_file_may_name_a_version(tmp_path: Path) -> None:
+    file = tmp_path / "workload"
+    file.write_text('{"key": "azure_conv_2023", "version": 1}')
+    result = headcount("plan", *LLAMA, "--json", "--workload", str(file))
+    assert json.loads(result.stdout)["inputs"]["workload"]["version"] == 1
+
+
+def test_a_name_is_a_file_where_there_is_one_and_else_a_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], service_url: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def asked(*arguments: str) -> dict[str, Any]:
+        assert main(("plan", *LLAMA, "--json", *arguments)) == 0
+        document: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return document
+
+    for name in ("lengths", "azure_conv_2023"):
+        Path(name).write_text('{"kind": "rows", "rows": [[100, 50]]}')
+    assert asked("--workload", "lengths")["workload"]["kind"] == "rows"
+    assert asked("--workload", "./azure_conv_2023")["workload"]["kind"] == "rows"
+    assert refused_here(capsys, "plan", *LLAMA, "--workload", "azure_conv_2023", status=2) == (
+        "headcount: --workload: azure_conv_2023 is a workload of the catalog and a file here: for the file write"
+        " ./azure_conv_2023, or rename it"
+    )
+    assert refused_here(capsys, "plan", *LLAMA, "--workload", "azure-conv-2023", status=2).startswith(
+        "headcount: --workload: there is no file azure-conv-2023, and no such workload; the nearest: azure_conv_2023, "
+    )
+    missing = refused_here(capsys, "plan", *LLAMA, "--workload", "lengths.json", status=1)
+    assert missing == "headcount: lengths.json can't be read: No such file or directory"
+    # A server may know more workloads than this release.
+    asked_there = ("plan", *LLAMA, "--workload", "our_chat", "--server", service_url)
+    assert refused_here(capsys, *asked_there, status=2).startswith(
+        "headcount: workload: there is no workload 'our_chat' in the catalog; the nearest: "
+    )
 
 
 def test_what_is_wrong_is_one_line(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def _storable(body: Any) -> Any:  # noqa: ANN401 - any JSON
 
 
 def _about_catalog_entries(body: dict[str, Any], chance: random.Random) -> dict[str, Any]:
-    """Name a model and a GPU of the catalog, and levers that they can take."""
+    """Name a model, a GPU and, where one is named, a workload of the catalog, and levers that they can take."""
     key = chance.choice(_plannable)
     model = _catalog.models.pinned(key, None).spec
     changed = body | {"model": key, "gpu": chance.choice(_gpus), "engine": chance.choice(_ENGINES)}
@@ -73,6 +73,8 @@ def _about_catalog_entries(body: dict[str, Any], chance: random.Random) -> dict[
     levers = dict(body.get("levers") or {}) | dict.fromkeys(_SELDOM_LEGAL) | {"max_model_len": chance.randint(1, limit)}
     levers["tensor_parallel"] = chance.choice(legal_tensor_parallel(model.query_heads.value, model.caches.value))
     changed["levers"] = levers
+    if isinstance(body.get("workload"), str):
+        changed["workload"] = chance.choice(_catalog.workloads.keys)
     if isinstance(body.get("targets"), dict):
         changed["targets"] = body["targets"] | {"basis": "worst_case"}
     return changed

@@ -131,7 +131,7 @@ def test_a_missing_field_is_named() -> None:
 
 def test_a_workload_of_no_kind_is_told_the_kinds() -> None:
     body = '{"model": "a", "gpu": "b", "workload": {"kind": "row"}}'
-    assert refusal(body) == ("/workload/kind", "'row' is none of: mean, total, joint, rows")
+    assert refusal(body) == ("/workload/kind", "'row' is none of: mean, total, joint, rows, named")
 
 
 def test_one_key_twice_among_a_hundred_thousand_is_found() -> None:

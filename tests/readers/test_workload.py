@@ -7,12 +7,14 @@ import pytest
 from service.capacity.workload import Bin, Joint, Total
 from service.errors import Refused
 from service.readers import strict_json
-from service.readers.question import WorkloadFile
+from service.readers.question import WorkloadFile, WorkloadRef
 from service.readers.workload import normal_form
 
 
 def read(workload: Mapping[str, object]) -> object:
-    return normal_form(strict_json.convert({"workload": workload}, WorkloadFile).workload)
+    asked = strict_json.convert({"workload": workload}, WorkloadFile).workload
+    assert not isinstance(asked, str | WorkloadRef)
+    return normal_form(asked)
 
 
 def test_bins_are_sorted_and_merged_and_empty_ones_leave() -> None:
