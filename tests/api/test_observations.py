@@ -173,13 +173,25 @@ def test_what_can_not_be_recorded_is_a_problem_with_its_place(
 
 def test_a_log_of_four_mebibytes_is_read_and_a_larger_one_refused(client: httpx.Client) -> None:
     chatter = "INFO 09-23 18:12:40 [loggers.py:123] Engine 000: Avg prompt throughput: 0.0 tokens/s, Running: 0 reqs\n"
-    log = LOG + chatter * ((2**22 - len(LOG)) // len(chatter))
-    assert client.post("/v1/observations", json={"question": LOGGED, "log": log}).status_code in {200, 201}
-    longer = client.post("/v1/observations", json={"question": LOGGED, "log": log.ljust(2**22 + 1)})
-    assert faults(longer) == {"#/log": "expected `str` of length <= 4194304"}
-    largest = client.post("/v1/observations", content=b" " * (5 * 2**20 + 1))
-    assert largest.status_code == 413
-    assert "5 MiB (5,242,880 bytes)" in largest.json()["detail"]
+    written = len(json.dumps(LOG)) - 2
+    log = LOG + chatter * ((2**22 - written) // (len(chatter) + 1))  # of two characters, `\n`, is the end of a line
+    whole = log + " " * (2**22 + 2 - len(json.dumps(log)))
+    assert client.post("/v1/observations", json={"question": LOGGED, "log": whole}).status_code in {200, 201}
+    longer = client.post("/v1/observations", json={"question": LOGGED, "log": f"{whole} "})
+    assert faults(longer) == {
+        "#/log": "takes more than 4,194,304 bytes as JSON: cut it after the lines of the start-up"
+    }
+
+
+def test_of_a_body_that_is_too_large_the_log_is_to_be_cut(client: httpx.Client) -> None:
+    # One character each, six bytes of JSON: fewer characters than a log may have bytes.
+    log = LOG + "\x1b" * 900_000
+    response = client.post("/v1/observations", json={"question": LOGGED, "log": log})
+    assert response.status_code == 413
+    assert "5 MiB (5,242,880 bytes)" in response.json()["detail"]
+    assert faults(response) == {
+        "#/log": "may take at most 4,194,304 bytes as JSON: cut it after the lines of the start-up"
+    }
 
 
 def test_a_body_that_is_no_json_is_refused(client: httpx.Client) -> None:
