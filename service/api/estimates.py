@@ -27,6 +27,7 @@ _PARAMETERS = (
         Parameter(name=f"{what}_version", within="query", schema=_VERSION, description=f"Pins the {what}'s version.")
         for what in ("model", "gpu", "engine")
     ),
+    Parameter(name="reserve", within="query", schema=_type_of(AskedQuestion, "reserve")),
     Parameter(
         name="mean_tokens",
         within="query",
@@ -85,7 +86,7 @@ async def post_estimate(request: AnyRequest, headcount: Headcount) -> Response[b
         parameters=_PARAMETERS,
         answer=Answer,
         headers=(REVISION_HEADER,),
-        problems=(types.INVALID_PARAMETERS, types.VALIDATION),
+        problems=(types.INVALID_PARAMETERS, types.VALIDATION, types.UNAVAILABLE),
     ),
 )
 async def get_estimate(request: AnyRequest, headcount: Headcount) -> Response[bytes]:

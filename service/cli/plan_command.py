@@ -49,6 +49,9 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument("--engine", help="an engine's key; generic when left out")
     parser.add_argument("--max-model-len", metavar="N", help="the window in tokens; the model's limit when left out")
     parser.add_argument("--kv-cache-dtype", metavar="DTYPE", help=_values(levers["kv_cache_dtype"]))
+    parser.add_argument(
+        "--reserve", metavar="observed", help="what start-ups of the same deployment kept back; goes with --server"
+    )
     lengths = parser.add_mutually_exclusive_group()
     lengths.add_argument("--mean-tokens", metavar="N", help="a workload in which every request holds N tokens")
     lengths.add_argument("--workload", metavar="FILE", type=Path, help="a workload as JSON, as in POST /v1/plans")
@@ -123,7 +126,7 @@ def _values(lever: dict[str, Any]) -> str:
 
 
 def _question(arguments: argparse.Namespace) -> AskedQuestion:
-    texts = {name: getattr(arguments, name) for name in ("model", "gpu", "engine", "mean_tokens")}
+    texts = {name: getattr(arguments, name) for name in ("model", "gpu", "engine", "reserve", "mean_tokens")}
     texts |= {name: getattr(arguments, name) for name in ("max_model_len", "kv_cache_dtype")}
     for setting in arguments.set:
         name, equals, value = setting.partition("=")

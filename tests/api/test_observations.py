@@ -328,6 +328,23 @@ def test_an_observed_reserve_is_used_and_named(client: httpx.Client) -> None:
     assert answer["inputs"]["observed_reserve"] == {"observation": made["observation"], "start_ups": 1}
 
 
+def test_an_observed_reserve_is_asked_for_in_an_address_too(client: httpx.Client) -> None:
+    client.post("/v1/observations", json=of_generic(3017, kv_cache=KV + GIB))
+    question = of_generic(3017)["question"]
+    address = {"model": question["model"], "gpu": question["gpu"], "reserve": "observed"} | question["levers"]
+    got = client.get("/v1/estimates", params=address)
+    assert got.content == observed(client, 3017).content
+    assert got.json()["ladder"][3]["value"] == 2 * GIB
+    for changed, status in (
+        ({"reserve": "measured"}, 400),
+        ({"reserve": ""}, 400),
+        ({"reserve_bytes": "1"}, 422),
+        ({"max_num_seqs": "3018"}, 422),
+    ):
+        refused = client.get("/v1/estimates", params=address | changed)
+        assert (refused.status_code, refused.json()["errors"][0]["parameter"]) == (status, "reserve")
+
+
 def test_an_observed_reserve_stands_in_place_of_a_rule(client: httpx.Client) -> None:
     assert client.post("/v1/observations", json={"question": LOGGED, "log": LOG}).status_code in {200, 201}
     for route in ("estimates", "plans"):

@@ -90,8 +90,10 @@ def assert_unavailable(client: httpx.Client) -> None:
     assert client.get("/v1/gpus/h100-sxm-80gb").status_code == 200
     assert client.get("/v1/plans").status_code == 503
     observed = client.post("/v1/estimates", json=REFERENCE | {"reserve": "observed"})
+    address = {"model": REFERENCE["model"], "gpu": REFERENCE["gpu"], "reserve": "observed"}
+    in_address = client.get("/v1/estimates", params=address)
     recorded_start = client.post("/v1/observations", json={"question": REFERENCE, "fields": {"weights": WEIGHTS}})
-    for refused in (observed, recorded_start, client.get("/v1/observations")):
+    for refused in (observed, in_address, recorded_start, client.get("/v1/observations")):
         assert (refused.status_code, refused.json()["type"]) == (503, "/problems/unavailable")
 
 

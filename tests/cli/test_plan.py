@@ -16,6 +16,7 @@ import pytest
 from service.cli.main import main
 from service.readers.flat_question import LEVERS
 from tests.hostile_servers import problem, reply, server_that_sends
+from tests.observations import KV, of_generic
 from tests.questions import REFERENCE
 
 LLAMA = ("meta-llama/Llama-3.1-8B-Instruct", "h100-sxm-80gb")
@@ -174,6 +175,19 @@ def test_a_workload_file_that_is_wrong_is_named_with_the_place(
 def test_a_server_that_refuses_is_repeated_as_if_asked_here(service_url: str) -> None:
     for question in (("nope/nope", "h100-sxm-80gb"), (*LLAMA, "--set", "tensor_parallel=3")):
         assert refused("plan", *question, "--server", service_url) == refused("plan", *question)
+
+
+def test_what_was_observed_is_asked_of_a_server(client: httpx.Client, service_url: str) -> None:
+    assert client.post("/v1/observations", json=of_generic(7001, kv_cache=KV + 2**30)).status_code in {200, 201}
+    question = (*LLAMA, "--max-model-len", "8192", "--set", "max_num_seqs=7001", "--reserve", "observed")
+    printed = headcount("plan", *question, "--server", service_url, "--json").stdout
+    body = of_generic(7001)["question"] | {"reserve": "observed"}
+    assert printed.encode() == client.post("/v1/estimates", json=body).content
+    assert json.loads(printed)["ladder"][3]["value"] == 2 * 2**30
+    assert refused("plan", *question) == (
+        "headcount: reserve: start-ups are stored by a server, and none is asked here"
+    )
+    assert refused("plan", *LLAMA, "--reserve", "measured") == "headcount: reserve: 'measured' is none of: observed"
 
 
 def test_a_server_that_does_not_answer_is_one_line() -> None:
