@@ -35,6 +35,8 @@ class KeptBack(msgspec.Struct, frozen=True):
     """What one start-up kept back, and how it was started."""
 
     observation: str
+    start_up: str
+    """Its digest: one may be told of several plans, and is several observations then."""
     on: str
     bytes: int
     conditions: str

@@ -1,6 +1,6 @@
 """A start-up beside the plan that it is of, in the bytes that are hashed, stored and sent."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -11,8 +11,8 @@ from service.capacity.cache import CacheFamily
 from service.capacity.canonical import plan_id
 from service.capacity.observation import compare, observed_reserve
 from service.capacity.observed import ComparedFigure, Comparison, Observed, Outcome
-from service.capacity.observed_reserve import KeptBack, conditions_of, differing, observed_from, without_release
-from service.capacity.question import ObservedReserve, Question
+from service.capacity.observed_reserve import conditions_of
+from service.capacity.question import Question
 from service.capacity.reserve_fit import Started, kept_back
 from service.capacity.reserve_kinds import cache_family
 from service.catalog.contradictions import contradictions, not_stated
@@ -172,27 +172,6 @@ def _answer(stored: bytes, plan: str) -> Answer:
         return msgspec.json.decode(stored, type=Answer)
     except msgspec.ValidationError as error:
         raise from_another_release(plan) from error
-
-
-def reserve_from(question: Question, start_ups: Sequence[KeptBack]) -> ObservedReserve:
-    """What start-ups of the same deployment come to, newest first.
-
-    Raises `Refused` where there is none, or only some that were started otherwise: their reserve is another one.
-    """
-    conditions = conditions_of(question)
-    same = [one for one in start_ups if without_release(one.conditions) == conditions]
-    if same:
-        # Of an engine whose key names no release, those of the newest's minor version.
-        return observed_from([one for one in same if one.conditions == same[0].conditions])
-    about = (
-        f"{question.model.key} on {question.gpu.key} with {question.engine.key} at tensor_parallel"
-        f" {question.levers.tensor_parallel}"
-    )
-    if not start_ups:
-        detail = f"no start-up of {about} is recorded that says what was kept back; POST /v1/observations records one"
-        raise Refused(Fault("/reserve", detail))
-    unlike = differing(without_release(start_ups[0].conditions), conditions)
-    raise Refused(Fault("/reserve", f"start-ups of {about} are recorded, but with {unlike}: their reserve is another"))
 
 
 @contextmanager

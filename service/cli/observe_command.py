@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     document = {"plan": arguments.plan, "log": _log_in(arguments.log)}
     asked = strict_json.convert(document, AskedObservation)
-    answer = ask(arguments.server, "/v1/observations", asked, Observation)
+    answer = ask(arguments.server, "/v1/observations", asked, Observation).content
     with whole_output():
         if arguments.json:
             print_json(answer)

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from service.capacity.answer import Answer
+from service.capacity.question import ObservedReserve
 from service.catalog.bundled import bundled_catalog
 from service.catalog.planning import estimate
 from service.cli.input import config_in, read_from
@@ -71,19 +72,23 @@ def run(arguments: argparse.Namespace) -> int:
     """Answer and print."""
     question = _question(arguments)
     server = arguments.server
-    answer = estimate(question, bundled_catalog()) if server is None else _answer_of(server, question)
+    answer, offer = (
+        (estimate(question, bundled_catalog()).answer_bytes, None) if server is None else _answer_of(server, question)
+    )
     with whole_output():
         if arguments.json:
             print_json(answer)
         else:
-            print_answer(answer)
+            print_answer(answer, offer)
     return 0
 
 
-def _answer_of(server: str, question: AskedQuestion) -> bytes:
-    from service.cli.asking import ask  # noqa: PLC0415 - see above
+def _answer_of(server: str, question: AskedQuestion) -> tuple[bytes, ObservedReserve | None]:
+    from service.api.offered import NAME, offer_in  # noqa: PLC0415 - see above
+    from service.cli.asking import ask  # noqa: PLC0415
 
-    return ask(server, "/v1/estimates", question, Answer)
+    reply = ask(server, "/v1/estimates", question, Answer)
+    return reply.content, offer_in(reply.headers.get(NAME, ""))
 
 
 def _levers() -> dict[str, Any]:

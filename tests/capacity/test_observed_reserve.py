@@ -25,7 +25,7 @@ def resolved(observed: ObservedReserve | None = None, **changes: object) -> Ques
 
 
 def kept(observation: str, amount: int) -> KeptBack:
-    return KeptBack(observation, "2026-11-30", amount, "{}")
+    return KeptBack(observation, f"start-up of {observation}", "2026-11-30", amount, "{}")
 
 
 def test_one_start_up_is_the_reserve_and_its_name_stands_in_the_ladder() -> None:

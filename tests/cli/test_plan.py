@@ -190,6 +190,38 @@ def test_what_was_observed_is_asked_of_a_server(client: httpx.Client, service_ur
     assert refused("plan", *LLAMA, "--reserve", "measured") == "headcount: reserve: 'measured' is none of: observed"
 
 
+def offering(offer: str) -> bytes:
+    """What a server sends that offers something beside an answer."""
+    answer = headcount("plan", *LLAMA, "--json").stdout
+    head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(answer.encode())}\r\nHeadcount-Offered-Reserve: {offer}\r\n\r\n"
+    return head.encode() + answer.encode()
+
+
+def test_what_a_server_offers_is_printed_with_how_to_ask_for_it() -> None:
+    newest = f"obs_{'7' * 64}"
+    amounts = f"low={2**30}, best={2 * 2**30}, high={4 * 2**30}"
+    plain = headcount("plan", *LLAMA, COLUMNS="200").stdout
+    with server_that_sends(
+        offering(f'reserve=observed, start-ups=3, {amounts}, on="2026-11-30", newest="{newest}"')
+    ) as url:
+        printed = headcount("plan", *LLAMA, "--server", url, COLUMNS="200").stdout
+        as_json = headcount("plan", *LLAMA, "--server", url, "--json").stdout
+    assert printed.startswith(plain)
+    assert " ".join(printed.removeprefix(plain).split()) == (
+        "Observed - 3 start-ups of this deployment kept 2.00 GiB (1.00 GiB to 4.00 GiB) back, the newest"
+        f" {newest} of 2026-11-30: --reserve observed takes that at step 4"
+    )
+    assert as_json == headcount("plan", *LLAMA, "--json").stdout
+
+
+@pytest.mark.parametrize("offer", ["", "reserve=guessed", "\x1b[2J", "reserve=observed, start-ups=" + "9" * 5000])
+def test_an_offer_of_another_form_is_not_printed(offer: str) -> None:
+    with server_that_sends(offering(offer)) as url:
+        result = headcount("plan", *LLAMA, "--server", url)
+    assert "Observed" not in result.stdout
+    assert "\x1b" not in result.stdout + result.stderr
+
+
 def test_a_server_that_does_not_answer_is_one_line() -> None:
     line = refused("plan", *LLAMA, "--server", "http://me:secret@127.0.0.1:1/", status=1)
     assert line == "headcount: http://127.0.0.1:1 does not answer: All connection attempts failed"
