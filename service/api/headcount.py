@@ -10,11 +10,11 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from service.api.off_loop import off_loop
-from service.capacity.question import ObservedReserve, Question
+from service.capacity.question import ObservedReserve
 from service.catalog.entries import Catalog
 from service.catalog.observing import Noted, noted_of_planned, noted_of_stored, placed
-from service.catalog.offering import StartUps, offered, reserve_from, takes_the_engines_own
-from service.catalog.planning import estimate, planned
+from service.catalog.offering import StartUps, offered, planned_weights, reserve_from, takes_the_engines_own
+from service.catalog.planning import Estimated, Planned, estimate, planned
 from service.catalog.resolve import resolve
 from service.errors import Fault, NotStored, Refused, StoreUnavailable, UnknownKey
 from service.readers.observation import AskedObservation, read_observation
@@ -69,7 +69,7 @@ class Headcount:
         catalog = self.catalog
         observed = await self._observed_reserve(question, catalog, size)
         answered = await off_loop(size, estimate, question, catalog, observed)
-        offer = await self._offer(question, answered.question)
+        offer = await self._offer(question, answered)
         return Estimate(answered.answer_bytes, catalog.revision, offer)
 
     async def record(self, question: AskedQuestion, asked: Asked, *, size: int) -> Recorded:
@@ -83,7 +83,7 @@ class Headcount:
             nonlocal offer
             observed = await self._observed_reserve(question, catalog, size)
             answered = await off_loop(size, planned, question, catalog, observed)
-            offer = await self._offer(question, answered.question)
+            offer = await self._offer(question, answered)
             return partial(plans.record, planned=answered, asked=asked, catalog_revision=catalog.revision)
 
         plan, revision = await self._with_the_newest_catalog(prepared)
@@ -159,15 +159,19 @@ class Headcount:
             return None
         bare = msgspec.structs.replace(question, reserve=None, workload=None, targets=None)
         about = await off_loop(size, resolve, bare, catalog)
-        return reserve_from(about, await self.database.transaction(partial(observations.kept_back, question=about)))
+        kept = await self.database.transaction(partial(observations.kept_back, question=about))
+        return await off_loop(size, reserve_from, about, kept)
 
-    async def _offer(self, asked: AskedQuestion, question: Question) -> ObservedReserve | None:
+    async def _offer(self, asked: AskedQuestion, answered: Estimated | Planned) -> ObservedReserve | None:
         """What start-ups of the question's deployment kept back, where it leaves that to the engine.
 
         Of those in memory: estimates don't wait for PostgreSQL.
         """
-        known = self.start_ups.of(question) if takes_the_engines_own(asked) else []
-        return await off_loop(0, offered, question, known) if known else None
+        known = self.start_ups.of(answered.question) if takes_the_engines_own(asked) else []
+        if not known:
+            return None
+        weights = planned_weights(answered.answer)
+        return await off_loop(0, partial(offered, weights=weights), answered.question, known)
 
     async def learn(self) -> None:
         """Read start-ups that have been recorded since."""

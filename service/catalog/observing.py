@@ -18,6 +18,7 @@ from service.capacity.reserve_kinds import cache_family
 from service.catalog.contradictions import contradictions, not_stated
 from service.catalog.entries import Catalog, canonical, digest_of
 from service.catalog.impossible import impossible
+from service.catalog.offering import planned_weights
 from service.catalog.planning import Planned
 from service.catalog.stored_question import from_another_release, question_of
 from service.errors import Fault, Refused, UnknownKey
@@ -93,7 +94,9 @@ class Noted(msgspec.Struct, frozen=True, kw_only=True):
     observed_digest: str
     """Of the start-up without its plan."""
     reserve: int | None
-    """What the rank kept back, where the start-up said enough."""
+    """What the rank kept back beside the planned weights, where the start-up said enough."""
+    weights: int
+    """What is planned for those."""
     conditions: str
 
 
@@ -136,6 +139,7 @@ def noted(plan: str, question: Question, answer: Answer, *, reading: Reading, ca
         model_digest=question.model.digest,
         observed_digest=digest_of(canonical(reading.observed)),
         reserve=_reserve_of(question, answer, reading.observed),
+        weights=planned_weights(answer),
         conditions=conditions_of(question, reading.observed.version),
     )
 
@@ -149,8 +153,7 @@ def _reserve_of(question: Question, answer: Answer, observed: Observed) -> int |
     # Less than nothing is no reserve: the figures are of different ranks or cards.
     if kept is None or kept.best < 0 or observed.kv_budget is None:
         return None
-    planned_weights = {rung.name: rung for rung in answer.ladder}["weights"].value
-    return kept_back(Started(question, weights=planned_weights, kv=observed.kv_budget.best))
+    return kept_back(Started(question, weights=planned_weights(answer), kv=observed.kv_budget.best))
 
 
 def noted_of_planned(planned: Planned, answer: bytes, *, reading: Reading, catalog: Catalog, at: datetime) -> Noted:

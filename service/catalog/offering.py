@@ -5,7 +5,18 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from service.capacity.observed_reserve import KeptBack, conditions_of, differing, observed_from, without_release
+import msgspec
+
+from service.capacity.answer import Answer
+from service.capacity.observed_reserve import (
+    KeptBack,
+    beside,
+    conditions_of,
+    differing,
+    observed_from,
+    without_release,
+)
+from service.capacity.planner import plan
 from service.capacity.question import ObservedReserve, Question
 from service.errors import Fault, Refused
 from service.readers.question import AskedQuestion
@@ -60,10 +71,15 @@ def takes_the_engines_own(asked: AskedQuestion) -> bool:
     return asked.reserve is None and not given
 
 
-def offered(question: Question, start_ups: Sequence[KeptBack]) -> ObservedReserve | None:
+def planned_weights(answer: Answer) -> int:
+    """What an answer plans for the weights on its tightest rank, in bytes."""
+    return next(rung.value for rung in answer.ladder if rung.name == "weights")
+
+
+def offered(question: Question, start_ups: Sequence[KeptBack], *, weights: int) -> ObservedReserve | None:
     """What start-ups of the same deployment, newest first, come to; null where none was started as the question says.
 
-    Each counts once, of however many plans it was told.
+    `weights` are those that are planned for the question today. Each counts once, of however many plans it was told.
     """
     conditions = conditions_of(question)
     same: dict[tuple[str, str], KeptBack] = {}
@@ -74,7 +90,8 @@ def offered(question: Question, start_ups: Sequence[KeptBack]) -> ObservedReserv
         return None
     # Of an engine whose key names no release, those of the newest's minor version.
     newest = next(iter(same.values()))
-    return observed_from([one for one in same.values() if one.conditions == newest.conditions])
+    alike = (one for one in same.values() if one.conditions == newest.conditions)
+    return observed_from([beside(one, question, weights) for one in alike])
 
 
 def reserve_from(question: Question, start_ups: Sequence[KeptBack]) -> ObservedReserve:
@@ -82,9 +99,12 @@ def reserve_from(question: Question, start_ups: Sequence[KeptBack]) -> ObservedR
 
     Raises `Refused` where there is none, or only some that were started otherwise: their reserve is another one.
     """
-    found = offered(question, start_ups)
-    if found is not None:
-        return found
+    if start_ups:
+        # Whatever the amount is, it takes the place of a rule that may not know this deployment.
+        stand_in = msgspec.structs.replace(question, observed_reserve=observed_from(start_ups))
+        found = offered(question, start_ups, weights=planned_weights(plan(stand_in)))
+        if found is not None:
+            return found
     about = (
         f"{question.model.key} on {question.gpu.key} with {question.engine.key} at tensor_parallel"
         f" {question.levers.tensor_parallel}"

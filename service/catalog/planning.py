@@ -32,13 +32,15 @@ class Estimated(msgspec.Struct, frozen=True, kw_only=True):
     """A question and its answer, in the very bytes that are sent."""
 
     question: Question
+    answer: Answer
     answer_bytes: bytes
 
 
 def estimate(asked: AskedQuestion, catalog: Catalog, observed: ObservedReserve | None = None) -> Estimated:
     """Answer a question without recording it: `plan` and `plan_url` are null."""
     question = resolve(asked, catalog, observed)
-    return Estimated(question=question, answer_bytes=msgspec.json.encode(plan(question)))
+    answer = plan(question)
+    return Estimated(question=question, answer=answer, answer_bytes=msgspec.json.encode(answer))
 
 
 def planned(asked: AskedQuestion, catalog: Catalog, observed: ObservedReserve | None = None) -> Planned:

@@ -34,6 +34,7 @@ _TOLD = select(
     observations.c.tensor_parallel,
     observations.c.observed_digest,
     observations.c.reserve,
+    observations.c.weights,
     observations.c.conditions,
 ).where(observations.c.reserve.is_not(None))
 
@@ -69,6 +70,7 @@ async def record(connection: AsyncConnection, noted: Noted) -> StoredObservation
             tensor_parallel=observation.tensor_parallel,
             observed_digest=noted.observed_digest,
             reserve=noted.reserve,
+            weights=noted.weights,
             conditions=noted.conditions,
         )
         .on_conflict_do_nothing()
@@ -155,7 +157,14 @@ def _told(row: RowMapping) -> Told:
         gpu=row["gpu"],
         engine=row["engine"],
         tensor_parallel=row["tensor_parallel"],
-        kept=KeptBack(row["id"], row["observed_digest"], _day(row["created_at"]), row["reserve"], row["conditions"]),
+        kept=KeptBack(
+            observation=row["id"],
+            start_up=row["observed_digest"],
+            on=_day(row["created_at"]),
+            bytes=row["reserve"],
+            weights=row["weights"],
+            conditions=row["conditions"],
+        ),
     )
 
 

@@ -33,7 +33,7 @@ def told(number: int, amount: int = 0, **changes: Any) -> Told:  # noqa: ANN401 
         "gpu": question.gpu.key,
         "engine": question.engine.key,
         "tensor_parallel": 1,
-        "kept": KeptBack(f"obs_{number}", f"start-up {number}", "2026-11-30", amount, conditions_of(question)),
+        "kept": KeptBack(f"obs_{number}", f"start-up {number}", "2026-11-30", amount, 100, conditions_of(question)),
     }
     return Told(**fields | changes)
 
@@ -77,9 +77,9 @@ def test_a_corrected_model_of_the_catalog_keeps_its_start_ups_and_one_given_inli
 
 def test_what_is_offered_is_the_middle_and_the_range() -> None:
     known = StartUps([told(1, 7), told(2, 1), told(3, 4)])
-    found = offered(resolved(), known.of(resolved()))
+    found = offered(resolved(), known.of(resolved()), weights=100)
     assert found == ObservedReserve(observation="obs_3", on="2026-11-30", start_ups=3, bytes=Estimate(1, 4, 7))
-    assert offered(resolved(), []) is None
+    assert offered(resolved(), [], weights=100) is None
 
 
 def test_a_header_is_read_as_it_was_written() -> None:
