@@ -38,7 +38,7 @@ at which its request came, by the clock of another host."""
 Result = TypeVar("Result")
 
 
-class Estimate(NamedTuple):
+class Answered(NamedTuple):
     """An answer, the catalog revision that its question was resolved with, and the reserve that is offered beside."""
 
     answer: bytes
@@ -64,13 +64,13 @@ class Headcount:
         self.start_ups = StartUps()
         self._learnt_at: datetime | None = None
 
-    async def estimate(self, question: AskedQuestion, *, size: int) -> Estimate:
+    async def estimate(self, question: AskedQuestion, *, size: int) -> Answered:
         """Answer a question of so many bytes."""
         catalog = self.catalog
         observed = await self._observed_reserve(question, catalog, size)
         answered = await off_loop(size, estimate, question, catalog, observed)
         offer = await self._offer(question, answered)
-        return Estimate(answered.answer_bytes, catalog.revision, offer)
+        return Answered(answered.answer_bytes, catalog.revision, offer)
 
     async def record(self, question: AskedQuestion, asked: Asked, *, size: int) -> Recorded:
         """Plan and record a question with the catalog as it is at the time of the transaction.

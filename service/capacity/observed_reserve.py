@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import floor
+from math import ceil, floor
 
 import msgspec
 
@@ -85,10 +85,10 @@ def beside(kept: KeptBack, question: Question, weights: int) -> KeptBack:
     """
     if kept.weights is None or kept.weights == weights:
         return kept
-    less = Fraction(kept.weights - weights)
+    more = Fraction(kept.weights - weights)
     if question.engine.spec.fraction_of == "free":  # the weights lie inside of the fraction, what is kept outside
-        less /= exact(question.levers.gpu_memory_utilization)
-    return msgspec.structs.replace(kept, bytes=kept.bytes + floor(less), weights=weights)
+        more /= exact(question.levers.gpu_memory_utilization)
+    return msgspec.structs.replace(kept, bytes=kept.bytes + ceil(more), weights=weights)
 
 
 def observed_from(start_ups: Sequence[KeptBack]) -> ObservedReserve:

@@ -36,12 +36,6 @@ class Told(NamedTuple):
     tensor_parallel: int
     kept: KeptBack
 
-    def is_of(self, question: Question) -> bool:
-        """Whether it is of the same model, GPU, release and tensor parallel."""
-        # Given inline: models of one architecture share a key.
-        same_model = question.model.version is not None or self.model_digest == question.model.digest
-        return same_model and _deployment(self) == _asked(question)
-
 
 class StartUps:
     """Start-ups that said what was kept back, in memory. Never changed: `beside` makes another."""
@@ -52,7 +46,7 @@ class StartUps:
         self._told = {one.kept.observation: one for one in newest_first}
         self._of: dict[tuple[str, str, str, int], list[Told]] = defaultdict(list)
         for one in newest_first:
-            self._of[_deployment(one)].append(one)
+            self._of[one.model, one.gpu, one.engine, one.tensor_parallel].append(one)
 
     def beside(self, told: Iterable[Told]) -> "StartUps":
         """Those and these, each once."""
@@ -61,7 +55,10 @@ class StartUps:
 
     def of(self, question: Question) -> list[KeptBack]:
         """What start-ups of the question's deployment kept back, newest first."""
-        return [one.kept for one in self._of.get(_asked(question), ()) if one.is_of(question)]
+        model = question.model
+        found = self._of.get((model.key, question.gpu.key, question.engine.key, question.levers.tensor_parallel), ())
+        # Given inline: models of one architecture share a key.
+        return [one.kept for one in found if model.version is not None or one.model_digest == model.digest]
 
 
 def takes_the_engines_own(asked: AskedQuestion) -> bool:
@@ -114,11 +111,3 @@ def reserve_from(question: Question, start_ups: Sequence[KeptBack]) -> ObservedR
         raise Refused(Fault("/reserve", detail))
     unlike = differing(without_release(start_ups[0].conditions), conditions_of(question))
     raise Refused(Fault("/reserve", f"start-ups of {about} are recorded, but with {unlike}: their reserve is another"))
-
-
-def _deployment(told: Told) -> tuple[str, str, str, int]:
-    return told.model, told.gpu, told.engine, told.tensor_parallel
-
-
-def _asked(question: Question) -> tuple[str, str, str, int]:
-    return question.model.key, question.gpu.key, question.engine.key, question.levers.tensor_parallel
