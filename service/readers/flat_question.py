@@ -18,6 +18,7 @@ NAMES = (
     "gpu_version",
     "engine",
     "engine_version",
+    "reserve",
     "mean_tokens",
     "risk",
     "users",
@@ -26,7 +27,7 @@ NAMES = (
 )
 """Every name that such a question can have."""
 
-_TEXTS = frozenset({"model", "gpu", "engine", "basis", "kv_cache_dtype", "indexer_kv_dtype", "weight_dtype"})
+_TEXTS = frozenset({"model", "gpu", "engine", "reserve", "basis", "kv_cache_dtype", "indexer_kv_dtype", "weight_dtype"})
 
 _SWITCHES = frozenset(
     field.name for field in msgspec.structs.fields(AskedLevers) if bool in get_args(get_args(field.type)[0])
@@ -50,8 +51,7 @@ def question_of(texts: Mapping[str, str]) -> AskedQuestion:
             raise Refused(Fault(f"/{entry}/version", f"pins nothing without {entry}"))
     if "mean_tokens" in values:
         document["workload"] = {"kind": "mean", "tokens": values.pop("mean_tokens")}
-    if "risk" in values:
-        document["risk"] = values.pop("risk")
+    document |= {name: values.pop(name) for name in ("reserve", "risk") if name in values}
     targets = {name: values.pop(name) for name in ("users", "basis") if name in values}
     if targets.keys() == {"basis"}:
         raise Refused(Fault("/targets/basis", "says what users is compared with, and there is no users"))
