@@ -7,6 +7,7 @@ from service.api import problem_types as types
 from service.api.bodies import body_of, query_of
 from service.api.envelope import AnyRequest
 from service.api.headcount import Headcount
+from service.api.offered import OFFER_HEADER, headers_of
 from service.api.operations import QUESTION_PROBLEMS, REVISION_HEADER, Operation, Parameter, get, post
 from service.capacity.answer import Answer
 from service.readers.flat_question import LEVERS, NAMES, question_of
@@ -28,6 +29,7 @@ _PARAMETERS = (
         Parameter(name=f"{what}_version", within="query", schema=_VERSION, description=f"Pins the {what}'s version.")
         for what in ("model", "gpu", "engine", "workload")
     ),
+    Parameter(name="reserve", within="query", schema=_type_of(AskedQuestion, "reserve")),
     Parameter(
         name="mean_tokens",
         within="query",
@@ -65,7 +67,7 @@ _PARAMETERS = (
         ),
         body=AskedQuestion,
         answer=Answer,
-        headers=(REVISION_HEADER,),
+        headers=(REVISION_HEADER, OFFER_HEADER),
         problems=(*QUESTION_PROBLEMS, types.UNAVAILABLE),
     ),
 )
@@ -85,8 +87,8 @@ async def post_estimate(request: AnyRequest, headcount: Headcount) -> Response[b
         description="An estimate whose question stands in the query string, for callers that can only GET.",
         parameters=_PARAMETERS,
         answer=Answer,
-        headers=(REVISION_HEADER,),
-        problems=(types.INVALID_PARAMETERS, types.VALIDATION),
+        headers=(REVISION_HEADER, OFFER_HEADER),
+        problems=(types.INVALID_PARAMETERS, types.VALIDATION, types.UNAVAILABLE),
     ),
 )
 async def get_estimate(request: AnyRequest, headcount: Headcount) -> Response[bytes]:
@@ -96,5 +98,6 @@ async def get_estimate(request: AnyRequest, headcount: Headcount) -> Response[by
 
 
 async def _answer(headcount: Headcount, question: AskedQuestion, *, size: int) -> Response[bytes]:
-    body, revision = await headcount.estimate(question, size=size)
-    return Response(body, media_type=MediaType.JSON, headers={"Headcount-Catalog-Revision": str(revision)})
+    estimate = await headcount.estimate(question, size=size)
+    headers = {"Headcount-Catalog-Revision": str(estimate.catalog_revision)} | headers_of(estimate.offer)
+    return Response(estimate.answer, media_type=MediaType.JSON, headers=headers)

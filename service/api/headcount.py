@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -11,8 +12,9 @@ import msgspec
 from service.api.off_loop import off_loop
 from service.capacity.question import ObservedReserve
 from service.catalog.entries import Catalog
-from service.catalog.observing import Noted, noted_of_planned, noted_of_stored, placed, reserve_from
-from service.catalog.planning import estimate, planned
+from service.catalog.observing import Noted, noted_of_planned, noted_of_stored, placed
+from service.catalog.offering import StartUps, offered, planned_weights, reserve_from, takes_the_engines_own
+from service.catalog.planning import Estimated, Planned, estimate, planned
 from service.catalog.resolve import resolve
 from service.errors import Fault, NotStored, Refused, StoreUnavailable, UnknownKey
 from service.readers.observation import AskedObservation, read_observation
@@ -27,17 +29,29 @@ _log = logging.getLogger("headcount")
 _TRIES = 3
 
 FOLLOWS_WITHIN = 1.0
-"""Seconds that estimates may answer from an older catalog."""
+"""Seconds that estimates may answer from an older catalog, and that a new start-up may not be offered yet."""
 
+_READ_AGAIN = timedelta(minutes=1)
+"""How long before the last look a start-up may say that it was recorded which wasn't there then: it names the moment
+at which its request came, by the clock of another host."""
 
 Result = TypeVar("Result")
 
 
+class Answered(NamedTuple):
+    """An answer, the catalog revision that its question was resolved with, and the reserve that is offered beside."""
+
+    answer: bytes
+    catalog_revision: int
+    offer: ObservedReserve | None
+
+
 class Recorded(NamedTuple):
-    """A stored plan, and the catalog revision that its question was resolved with."""
+    """A stored plan, the catalog revision that its question was resolved with, and the reserve offered beside it."""
 
     plan: StoredPlan
     catalog_revision: int
+    offer: ObservedReserve | None
 
 
 class Headcount:
@@ -47,25 +61,33 @@ class Headcount:
         """Keep the database and the catalog as it was at the start."""
         self.database = database
         self.catalog = catalog
+        self.start_ups = StartUps()
+        self._learnt_at: datetime | None = None
 
-    async def estimate(self, question: AskedQuestion, *, size: int) -> tuple[bytes, int]:
-        """Answer a question of so many bytes; also says which catalog revision its names were resolved with."""
+    async def estimate(self, question: AskedQuestion, *, size: int) -> Answered:
+        """Answer a question of so many bytes."""
         catalog = self.catalog
         observed = await self._observed_reserve(question, catalog, size)
-        return await off_loop(size, estimate, question, catalog, observed), catalog.revision
+        answered = await off_loop(size, estimate, question, catalog, observed)
+        offer = await self._offer(question, answered)
+        return Answered(answered.answer_bytes, catalog.revision, offer)
 
     async def record(self, question: AskedQuestion, asked: Asked, *, size: int) -> Recorded:
         """Plan and record a question with the catalog as it is at the time of the transaction.
 
         Raises `Refused` for a question that can't be answered, `StoreUnavailable` when nothing can be recorded.
         """
+        offer: ObservedReserve | None = None
 
         async def prepared(catalog: Catalog) -> Work[StoredPlan | None]:
+            nonlocal offer
             observed = await self._observed_reserve(question, catalog, size)
             answered = await off_loop(size, planned, question, catalog, observed)
+            offer = await self._offer(question, answered)
             return partial(plans.record, planned=answered, asked=asked, catalog_revision=catalog.revision)
 
-        return Recorded(*await self._with_the_newest_catalog(prepared))
+        plan, revision = await self._with_the_newest_catalog(prepared)
+        return Recorded(plan, revision, offer)
 
     async def observe(self, observed: AskedObservation, asked: Asked, *, size: int) -> StoredObservation:
         """Record a start-up beside the plan that it is of, and the plan where it comes as a question.
@@ -137,7 +159,26 @@ class Headcount:
             return None
         bare = msgspec.structs.replace(question, reserve=None, workload=None, targets=None)
         about = await off_loop(size, resolve, bare, catalog)
-        return reserve_from(about, await self.database.transaction(partial(observations.kept_back, question=about)))
+        kept = await self.database.transaction(partial(observations.kept_back, question=about))
+        return await off_loop(size, reserve_from, about, kept)
+
+    async def _offer(self, asked: AskedQuestion, answered: Estimated | Planned) -> ObservedReserve | None:
+        """What start-ups of the question's deployment kept back, where it leaves that to the engine.
+
+        Of those in memory: estimates don't wait for PostgreSQL.
+        """
+        known = self.start_ups.of(answered.question) if takes_the_engines_own(asked) else []
+        if not known:
+            return None
+        weights = planned_weights(answered.answer)
+        return await off_loop(0, partial(offered, weights=weights), answered.question, known)
+
+    async def learn(self) -> None:
+        """Read start-ups that have been recorded since."""
+        now = datetime.now(UTC)
+        since = None if self._learnt_at is None else self._learnt_at - _READ_AGAIN
+        self.start_ups = self.start_ups.beside(await self.database.transaction(partial(observations.told, since=since)))
+        self._learnt_at = now
 
     async def refresh(self) -> bool:
         """Read the catalog again if it has moved; say whether it had."""
@@ -147,12 +188,13 @@ class Headcount:
         return True
 
     async def follow(self) -> None:
-        """Keep the catalog at most a second behind, for as long as the service runs."""
+        """Keep the catalog and the start-ups at most a second behind, for as long as the service runs."""
         while True:
             await asyncio.sleep(FOLLOWS_WITHIN)
             try:
                 await self.refresh()
+                await self.learn()
             except StoreUnavailable:
                 continue
             except Exception:  # noqa: BLE001 - whatever it is, the next second may be better, and nobody else sees it
-                _log.exception("the catalog can't be read")
+                _log.exception("the catalog or the start-ups can't be read")

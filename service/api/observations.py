@@ -16,8 +16,8 @@ from service.api.headcount import Headcount
 from service.api.operations import QUESTION_PROBLEMS, Operation, Parameter, get, post
 from service.capacity.cache import CacheFamily
 from service.catalog.observing import Observation, ObservationRow
-from service.errors import InvalidParameters, NotStored
-from service.readers.observation import LONGEST_LOG, AskedObservation
+from service.errors import Fault, InvalidParameters, NotStored
+from service.readers.observation import CUT_IT, LONGEST_LOG, AskedObservation
 from service.readers.question import LONGEST_KEY, Key, Ranks
 from service.store import observations as stored_observations
 from service.store.observations import FilterName
@@ -72,6 +72,7 @@ class ObservationList(msgspec.Struct, Generic[Item], frozen=True):
             ("Headcount-Decision", "The id of the decision that recorded the question, where one came with it."),
         ),
         problems=(*QUESTION_PROBLEMS, types.UNAVAILABLE),
+        too_large=Fault("/log", f"may take at most {LONGEST_LOG:,} bytes as JSON: {CUT_IT}"),
     ),
     most_bytes=LIMIT,
 )

@@ -10,6 +10,7 @@ from litestar.types import Empty, EmptyType
 
 from service.api import problem_types as types
 from service.api.problem_types import ProblemType
+from service.errors import Fault
 
 Tag = Literal["plans", "observations", "catalog", "operations", "documents"]
 
@@ -48,6 +49,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     headers: tuple[tuple[str, str], ...] = ()
     """Headers of the answer, each with its meaning."""
     problems: tuple[ProblemType, ...] = ()
+    too_large: Fault | None = None
+    """What of a body that is too large is to be shortened, and how."""
 
 
 def get(path: str, operation: Operation) -> Callable[[Callable[..., Any]], HTTPRouteHandler]:

@@ -13,6 +13,7 @@ from service.api.asked import asked_now
 from service.api.bodies import body_of, query_of
 from service.api.envelope import AnyRequest
 from service.api.headcount import Headcount
+from service.api.offered import OFFER_HEADER, headers_of
 from service.api.operations import QUESTION_PROBLEMS, REVISION_HEADER, Operation, Parameter, get, post
 from service.capacity.answer import Answer
 from service.catalog.row import Row
@@ -49,6 +50,7 @@ class PlanList(msgspec.Struct, Generic[Item], frozen=True):
             ("Headcount-Decision", "The id of the decision that recorded this request."),
             ("Content-Location", "Where the plan can be read."),
             REVISION_HEADER,
+            OFFER_HEADER,
         ),
         problems=(*QUESTION_PROBLEMS, types.UNAVAILABLE),
     ),
@@ -63,7 +65,7 @@ async def record_plan(request: AnyRequest, headcount: Headcount) -> Response[byt
         "Headcount-Decision": f"dec_{asked.decision}",
         "Content-Location": f"/v1/plans/{recorded.plan.id}",
         "Headcount-Catalog-Revision": str(recorded.catalog_revision),
-    }
+    } | headers_of(recorded.offer)
     return Response(recorded.plan.answer, media_type=MediaType.JSON, headers=headers)
 
 

@@ -81,7 +81,7 @@ PAYLOAD_TOO_LARGE = ProblemType(
     "payload-too-large",
     413,
     "The body is too large",
-    "A question may have at most 1 MiB (1,048,576 bytes), an observation 5 MiB, of which a log 4 Mi characters.",
+    "A question may have at most 1 MiB (1,048,576 bytes), an observation 5 MiB, of which a log 4 MiB.",
     "Reduce rows to a joint histogram: it is smaller, and close to them with three bins per octave or more. Cut a log"
     " after the lines of the start-up.",
 )

@@ -11,6 +11,7 @@ from litestar.types import ExceptionHandlersMap
 from service.api import problem_types as types
 from service.api.bodies import LIMIT
 from service.api.envelope import AnyRequest, instance_of
+from service.api.operations import Operation
 from service.api.problem_types import Problem, ProblemError, ProblemType
 from service.errors import (
     Fault,
@@ -98,14 +99,26 @@ def _litestars(request: AnyRequest, error: HTTPException) -> Response[Problem]:
         types.METHOD_NOT_ALLOWED: f"{request.method} is not allowed for {request.url.path}",
         types.PAYLOAD_TOO_LARGE: f"the body is larger than {_most(request)}, the most that it may have here",
     }
-    return _response(request, kind, details.get(kind, error.detail), headers=error.headers or {})
+    faults = _too_large(request) if kind is types.PAYLOAD_TOO_LARGE else ()
+    return _response(request, kind, details.get(kind, error.detail), faults, headers=error.headers or {})
 
 
 def _most(request: AnyRequest) -> str:
-    handler = request.scope.get("route_handler")
-    limit = handler.resolve_request_max_body_size() if isinstance(handler, HTTPRouteHandler) else None
+    handler = _handler(request)
+    limit = None if handler is None else handler.resolve_request_max_body_size()
     most = LIMIT if limit is None else limit
     return f"{most >> 20} MiB ({most:,} bytes)"
+
+
+def _too_large(request: AnyRequest) -> tuple[ProblemError, ...]:
+    handler = _handler(request)
+    operation = None if handler is None else handler.opt.get("operation")
+    return _pointers(operation.too_large) if isinstance(operation, Operation) and operation.too_large else ()
+
+
+def _handler(request: AnyRequest) -> HTTPRouteHandler | None:
+    handler = request.scope.get("route_handler")
+    return handler if isinstance(handler, HTTPRouteHandler) else None
 
 
 def _anything(request: AnyRequest, error: Exception) -> Response[Problem]:

@@ -4,7 +4,7 @@ from service.capacity.answer import Assumed, Caveat
 from service.capacity.budget import Budget
 from service.capacity.cache import GatedDeltaNet
 from service.capacity.question import Question
-from service.capacity.reserve_kinds import has_tower, tower_of
+from service.capacity.reserve_kinds import has_tower, shared_graphs, tower_of
 from service.capacity.reserve_rules import HeldBack, Measured, Profiled
 from service.capacity.units import exact, shown_gib
 
@@ -86,6 +86,13 @@ def _of_graphs(question: Question, rule: Profiled, budget: Budget) -> list[Cavea
         f" {float(exact(share)) - graphs / memory:.4f} in releases up to 0.19, which capture them outside (the"
         " engine's log prints its own value). Where a capture fails, another share doesn't help: enforce_eager does."
     )
+    most = shared_graphs(rule, question.gpu.spec, levers)
+    if most is not None:
+        text += (
+            f" This card shares its memory with the host, and what the host takes meanwhile counts as graphs: up to"
+            f" {shown_gib(most.value)}, where {share} is like {float(exact(share)) - most.value / memory:.4f}. Readings"
+            " below nothing are known too: the cache that they add isn't there."
+        )
     return [Caveat("graphs_are_inside_the_budget", text)]
 
 

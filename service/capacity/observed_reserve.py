@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import floor
+from math import ceil, floor
 
 import msgspec
 
 from service.capacity.question import ObservedReserve, Question
 from service.capacity.reserve_rules import Profiled
-from service.capacity.units import Estimate
+from service.capacity.units import Estimate, exact
 
 _LEVERS = (
     "weight_dtype",
@@ -35,8 +35,13 @@ class KeptBack(msgspec.Struct, frozen=True):
     """What one start-up kept back, and how it was started."""
 
     observation: str
+    start_up: str
+    """Its digest: one may be told of several plans, and is several observations then."""
     on: str
     bytes: int
+    """Beside the weights as they were planned, so that the cache comes out as it was seen."""
+    weights: int | None
+    """What was planned for those; null where that wasn't kept yet."""
     conditions: str
 
 
@@ -71,6 +76,19 @@ def differing(conditions: str, other: str) -> str:
         for name in names
         if one.get(name) != two.get(name)
     )
+
+
+def beside(kept: KeptBack, question: Question, weights: int) -> KeptBack:
+    """What a start-up kept back beside weights as they are planned today: the cache that was seen stays as it is.
+
+    Else a correction of a model's weights would be taken from the cache, until it is started anew.
+    """
+    if kept.weights is None or kept.weights == weights:
+        return kept
+    more = Fraction(kept.weights - weights)
+    if question.engine.spec.fraction_of == "free":  # the weights lie inside of the fraction, what is kept outside
+        more /= exact(question.levers.gpu_memory_utilization)
+    return msgspec.structs.replace(kept, bytes=kept.bytes + ceil(more), weights=weights)
 
 
 def observed_from(start_ups: Sequence[KeptBack]) -> ObservedReserve:

@@ -10,7 +10,7 @@ from service.capacity.figures import Certainty
 from service.capacity.gpu import is_one_of
 from service.capacity.placement import Stage
 from service.capacity.question import Levers, Question
-from service.capacity.reserve_kinds import cache_family, has_experts, weight_format
+from service.capacity.reserve_kinds import cache_family, has_experts, shared_graphs, weight_format
 from service.capacity.reserve_rules import HeldBack, Measured, Overhead, Profiled
 from service.capacity.rungs import Operand
 from service.capacity.units import Estimate
@@ -38,7 +38,7 @@ def reserve_by_rule(question: Question, stage: Stage) -> Reserve:
             burst = largest_of(bursts_of(rule, question, stage))
             graphs = rule.graph_bytes is not None and not question.levers.enforce_eager
             what = "contexts, NCCL and CUDA graphs" if graphs else "contexts and NCCL"
-            return _as_tuned(rule, question, _beside(overhead, burst, what))
+            return _as_estimated(rule, question, _as_tuned(rule, question, _beside(overhead, burst, what)))
         case Measured():
             overhead = overhead_of(rule.overheads, question)
             step = step_of(question, rule.channel_bytes, step_tokens(question.levers.max_num_batched_tokens or 1))
@@ -92,6 +92,19 @@ def _as_tuned(rule: Profiled, question: Question, kept: Reserve) -> Reserve:
         kept,
         bytes=msgspec.structs.replace(kept.bytes, high=max(high, kept.bytes.high)),
         formula=f"{kept.formula}; up to {spread.value:,} B more: {spread.source}",
+    )
+
+
+def _as_estimated(rule: Profiled, question: Question, kept: Reserve) -> Reserve:
+    """Less sure where the host shares the memory, and what it takes is counted as CUDA graphs."""
+    most = shared_graphs(rule, question.gpu.spec, question.levers)
+    if most is None or rule.graph_bytes is None:
+        return kept
+    more = max(0, most.value - rule.graph_bytes.value)
+    return msgspec.structs.replace(
+        kept,
+        bytes=msgspec.structs.replace(kept.bytes, high=kept.bytes.high + more),
+        formula=f"{kept.formula}; up to {more:,} B more: {most.source}",
     )
 
 

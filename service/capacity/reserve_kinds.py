@@ -1,6 +1,8 @@
 """Of which kind a deployment is to the rules of reserves: by its caches, experts, towers and weights."""
 
 from service.capacity.cache import CacheFamily, CacheKind
+from service.capacity.figures import Figure
+from service.capacity.gpu import Gpu
 from service.capacity.model import Model
 from service.capacity.question import Levers
 from service.capacity.reserve_rules import Profiled, TowerBurst
@@ -34,3 +36,11 @@ def has_tower(model: Model) -> bool:
 def tower_of(rule: Profiled, model: Model) -> TowerBurst | None:
     """What is known of the largest input of such a model's tower; null: nothing."""
     return next((one for one in rule.towers if model.architecture.startswith(one.architectures)), None)
+
+
+def shared_graphs(rule: Profiled, gpu: Gpu, levers: Levers) -> Figure[int] | None:
+    """The most that the graphs' estimate comes to on memory that the host shares; null: on a card of its own memory."""
+    shared = rule.shared_graphs
+    if shared is None or rule.graph_bytes is None or levers.enforce_eager or gpu.memory_type not in shared.memory_types:
+        return None
+    return shared.most

@@ -53,6 +53,18 @@ class TowerBurst(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     source: str
 
 
+class SharedGraphs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What an estimate of CUDA graphs may come to where the GPU's memory is the host's too, in bytes per GPU.
+
+    It is the difference of two readings of free memory, which the host moves meanwhile: down too, but then it promises
+    a cache that isn't there.
+    """
+
+    memory_types: tuple[str, ...]
+    """Those of cards that have no memory of their own."""
+    most: Figure[int]
+
+
 class Profiled(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind", tag="profiled"):
     """A release that measures its largest step at start-up and keeps back what that takes (vLLM).
 
@@ -78,6 +90,8 @@ class Profiled(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     delta_net_spread: Figure[int] | None
     """How much more a start-up may keep back where gated delta nets are tuned while memory is profiled."""
     overheads: tuple[Overhead, ...]
+    shared_graphs: SharedGraphs | None = None
+    """Null where graphs are captured outside of the budget. Versions stored before there was this field lack it."""
 
 
 class HeldBack(

@@ -1,6 +1,6 @@
 """A start-up beside the plan that it is of, in the bytes that are hashed, stored and sent."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -11,13 +11,14 @@ from service.capacity.cache import CacheFamily
 from service.capacity.canonical import plan_id
 from service.capacity.observation import compare, observed_reserve
 from service.capacity.observed import ComparedFigure, Comparison, Observed, Outcome
-from service.capacity.observed_reserve import KeptBack, conditions_of, differing, observed_from, without_release
-from service.capacity.question import ObservedReserve, Question
+from service.capacity.observed_reserve import conditions_of
+from service.capacity.question import Question
 from service.capacity.reserve_fit import Started, kept_back
 from service.capacity.reserve_kinds import cache_family
 from service.catalog.contradictions import contradictions, not_stated
 from service.catalog.entries import Catalog, canonical, digest_of
 from service.catalog.impossible import impossible
+from service.catalog.offering import planned_weights
 from service.catalog.planning import Planned
 from service.catalog.stored_question import from_another_release, question_of
 from service.errors import Fault, Refused, UnknownKey
@@ -93,7 +94,9 @@ class Noted(msgspec.Struct, frozen=True, kw_only=True):
     observed_digest: str
     """Of the start-up without its plan."""
     reserve: int | None
-    """What the rank kept back, where the start-up said enough."""
+    """What the rank kept back beside the planned weights, where the start-up said enough."""
+    weights: int
+    """What is planned for those."""
     conditions: str
 
 
@@ -136,6 +139,7 @@ def noted(plan: str, question: Question, answer: Answer, *, reading: Reading, ca
         model_digest=question.model.digest,
         observed_digest=digest_of(canonical(reading.observed)),
         reserve=_reserve_of(question, answer, reading.observed),
+        weights=planned_weights(answer),
         conditions=conditions_of(question, reading.observed.version),
     )
 
@@ -149,8 +153,7 @@ def _reserve_of(question: Question, answer: Answer, observed: Observed) -> int |
     # Less than nothing is no reserve: the figures are of different ranks or cards.
     if kept is None or kept.best < 0 or observed.kv_budget is None:
         return None
-    planned_weights = {rung.name: rung for rung in answer.ladder}["weights"].value
-    return kept_back(Started(question, weights=planned_weights, kv=observed.kv_budget.best))
+    return kept_back(Started(question, weights=planned_weights(answer), kv=observed.kv_budget.best))
 
 
 def noted_of_planned(planned: Planned, answer: bytes, *, reading: Reading, catalog: Catalog, at: datetime) -> Noted:
@@ -172,27 +175,6 @@ def _answer(stored: bytes, plan: str) -> Answer:
         return msgspec.json.decode(stored, type=Answer)
     except msgspec.ValidationError as error:
         raise from_another_release(plan) from error
-
-
-def reserve_from(question: Question, start_ups: Sequence[KeptBack]) -> ObservedReserve:
-    """What start-ups of the same deployment come to, newest first.
-
-    Raises `Refused` where there is none, or only some that were started otherwise: their reserve is another one.
-    """
-    conditions = conditions_of(question)
-    same = [one for one in start_ups if without_release(one.conditions) == conditions]
-    if same:
-        # Of an engine whose key names no release, those of the newest's minor version.
-        return observed_from([one for one in same if one.conditions == same[0].conditions])
-    about = (
-        f"{question.model.key} on {question.gpu.key} with {question.engine.key} at tensor_parallel"
-        f" {question.levers.tensor_parallel}"
-    )
-    if not start_ups:
-        detail = f"no start-up of {about} is recorded that says what was kept back; POST /v1/observations records one"
-        raise Refused(Fault("/reserve", detail))
-    unlike = differing(without_release(start_ups[0].conditions), conditions)
-    raise Refused(Fault("/reserve", f"start-ups of {about} are recorded, but with {unlike}: their reserve is another"))
 
 
 @contextmanager

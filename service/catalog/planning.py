@@ -28,9 +28,19 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
         return hashlib.sha256(self.answer_bytes).hexdigest()
 
 
-def estimate(asked: AskedQuestion, catalog: Catalog, observed: ObservedReserve | None = None) -> bytes:
+class Estimated(msgspec.Struct, frozen=True, kw_only=True):
+    """A question and its answer, in the very bytes that are sent."""
+
+    question: Question
+    answer: Answer
+    answer_bytes: bytes
+
+
+def estimate(asked: AskedQuestion, catalog: Catalog, observed: ObservedReserve | None = None) -> Estimated:
     """Answer a question without recording it: `plan` and `plan_url` are null."""
-    return msgspec.json.encode(plan(resolve(asked, catalog, observed)))
+    question = resolve(asked, catalog, observed)
+    answer = plan(question)
+    return Estimated(question=question, answer=answer, answer_bytes=msgspec.json.encode(answer))
 
 
 def planned(asked: AskedQuestion, catalog: Catalog, observed: ObservedReserve | None = None) -> Planned:

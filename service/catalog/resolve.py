@@ -121,7 +121,7 @@ def _check_observed(reserve: int | None, observed: ObservedReserve | None) -> No
     if reserve is not None:
         raise Refused(Fault("/reserve", "says where the reserve is from, and levers.reserve_bytes says how much it is"))
     if observed is None:
-        raise Refused(Fault("/reserve", "observed start-ups are stored by a server, and none are at hand here"))
+        raise Refused(Fault("/reserve", "start-ups are stored by a server, and none is asked here"))
 
 
 def _fraction(engine: Pinned[Engine], gpu: Pinned[Gpu], levers: Levers, draft: Pinned[Model] | None) -> float:

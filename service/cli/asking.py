@@ -2,7 +2,7 @@
 
 import asyncio
 from http import HTTPStatus
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import httpx
 import msgspec
@@ -20,7 +20,14 @@ _HIGHEST_PORT = 65535
 _Shape = TypeVar("_Shape")
 
 
-def ask(server: str, route: str, document: msgspec.Struct, answer: type[msgspec.Struct]) -> bytes:
+class Reply(NamedTuple):
+    """What a server answered: a body of the shape that was asked for, and its headers."""
+
+    content: bytes
+    headers: httpx.Headers
+
+
+def ask(server: str, route: str, document: msgspec.Struct, answer: type[msgspec.Struct]) -> Reply:
     """Post a document to a route of a server. What it answers is used only in the shape of an answer or a problem.
 
     Raises `Refused` for a document that it refuses, `InvalidParameters` for a URL that is none, and `SetUpError` for
@@ -36,21 +43,22 @@ def ask(server: str, route: str, document: msgspec.Struct, answer: type[msgspec.
     if not usable:
         raise InvalidParameters(("--server", f"{server[:100]!r} is not a server's URL, such as http://{HOST}:{PORT}"))
     try:
-        status, location, content = asyncio.run(_posted(f"{server.rstrip('/')}{route}", document))
+        status, location, reply = asyncio.run(_posted(f"{server.rstrip('/')}{route}", document))
     except TimeoutError as error:
         raise SetUpError(f"{named} does not answer within {_ANSWER_WITHIN:g} seconds") from error
     except httpx.HTTPError as error:
         raise SetUpError(f"{named} does not answer: {error}") from error
     except (OSError, ValueError, ImportError) as error:  # settings of proxies and certificates, names that can't be
         raise SetUpError(f"{named} can't be asked: {error}") from error
-    return _checked(named, status, location, content, answer)
+    _check(named, status, location, reply.content, answer)
+    return reply
 
 
-def _checked(named: str, status: int, location: str, content: bytes, answer: type[msgspec.Struct]) -> bytes:
+def _check(named: str, status: int, location: str, content: bytes, answer: type[msgspec.Struct]) -> None:
     if len(content) > _MOST_BYTES:
         raise SetUpError(f"{named} answered with more than {_MOST_BYTES >> 20} MiB, and not as a Headcount does")
     if status in {HTTPStatus.OK, HTTPStatus.CREATED} and _read(content, answer) is not None:
-        return content
+        return
     if location:
         raise SetUpError(f"{named} answered {status}, a redirect that is not followed; it leads to {location}")
     problem = None if status < HTTPStatus.BAD_REQUEST else _read(content, Problem)
@@ -62,7 +70,7 @@ def _checked(named: str, status: int, location: str, content: bytes, answer: typ
     raise Refused(*(faults or [Fault("", f"{named} answered {status}: {problem.detail}")]))
 
 
-async def _posted(url: str, document: msgspec.Struct) -> tuple[int, str, bytes]:
+async def _posted(url: str, document: msgspec.Struct) -> tuple[int, str, Reply]:
     """Post a document and give the status, where a redirect leads, and as much of the body as is worth reading."""
     # As sent, not unpacked: a small packed answer can be a huge one.
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
@@ -78,7 +86,7 @@ async def _posted(url: str, document: msgspec.Struct) -> tuple[int, str, bytes]:
             if len(content) > _MOST_BYTES:
                 break
         location = response.headers["Location"] if response.has_redirect_location else ""
-        return response.status_code, location, bytes(content)
+        return response.status_code, location, Reply(bytes(content), response.headers)
 
 
 def _read(content: bytes, shape: type[_Shape]) -> _Shape | None:

@@ -26,7 +26,8 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         help="propose new reserves",
         description=(
             "Fit what engines keep back anew from the start-ups in the database, and print each row before and after."
-            " Nothing is written without --approve, which publishes the rows as a new version of the engine."
+            " Nothing is written without --approve, which publishes the rows as a new version of the engine. Who may"
+            " approve is who may open the database: HEADCOUNT_DATABASE_URL, or the embedded one, also while it serves."
         ),
     )
     fitting.add_argument(
@@ -39,11 +40,11 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def run(arguments: argparse.Namespace) -> int:
     """Propose, and publish if told."""
-    from service.cli.serving import database  # noqa: PLC0415 - see above
+    from service.cli.serving import database_beside_a_server  # noqa: PLC0415 - see above
     from service.store.fitting import approve, proposals  # noqa: PLC0415
 
     author = _author(arguments)
-    with database(check=True) as url, whole_output():
+    with database_beside_a_server() as url, whole_output():
         found = proposals(url, arguments.engine)
         if not found:
             print("No recorded start-up says what was kept back: there is nothing to fit.")

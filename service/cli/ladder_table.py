@@ -9,6 +9,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from service.capacity.answer import Answer, CacheGroup
+from service.capacity.question import ObservedReserve
 from service.capacity.units import shown_gib
 from service.cli.output import printable_texts
 from service.cli.paper import paper
@@ -25,13 +26,13 @@ _COLUMNS: tuple[tuple[str, JustifyMethod], ...] = (
 )
 
 
-def print_answer(answer: bytes) -> None:
+def print_answer(answer: bytes, offer: ObservedReserve | None) -> None:
     """Print the summary, the eight steps, and what the reader should know. Takes the JSON of an `Answer`."""
     with paper(_NARROWEST) as console:
-        _print(msgspec.convert(printable_texts(msgspec.json.decode(answer)), Answer), console)
+        _print(msgspec.convert(printable_texts(msgspec.json.decode(answer)), Answer), offer, console)
 
 
-def _print(answer: Answer, console: Console) -> None:
+def _print(answer: Answer, offer: ObservedReserve | None, console: Console) -> None:
     console.print(Text(answer.summary, style="bold"))
     console.print()
     console.print(_ladder(answer))
@@ -42,6 +43,7 @@ def _print(answer: Answer, console: Console) -> None:
     for title, lines in (
         ("Assumed", [f"{one.name} = {one.value}: {one.reason}" for one in answer.assumed]),
         ("Worth knowing", [f"{one.code}: {one.text}" for one in answer.caveats]),
+        ("Observed", [] if offer is None else [_offered(offer)]),
     ):
         if lines:
             console.print(f"\n{title}")
@@ -49,6 +51,16 @@ def _print(answer: Answer, console: Console) -> None:
             bullet = Table.grid(Column(), Column(overflow="fold"), padding=(0, 1))
             bullet.add_row("  -", line)
             console.print(bullet)
+
+
+def _offered(offer: ObservedReserve) -> str:
+    amount, count = offer.bytes, offer.start_ups
+    kept = f"{count} start-ups" if count > 1 else "a start-up"
+    between = "" if amount.low == amount.high else f" ({shown_gib(amount.low)} to {shown_gib(amount.high)})"
+    return (
+        f"{kept} of this deployment kept {shown_gib(amount.best)}{between} back, the newest {offer.observation} of"
+        f" {offer.on}: --reserve observed takes that at step 4"
+    )
 
 
 def _workload(answer: Answer) -> Iterator[RenderableType]:

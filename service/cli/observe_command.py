@@ -19,9 +19,8 @@ from service.cli.input import read_from
 from service.cli.output import print_json, printable_texts, whole_output
 from service.cli.paper import paper
 from service.cli.server_commands import HOST, PORT
-from service.errors import Fault, Refused
 from service.readers import strict_json
-from service.readers.observation import LONGEST_LOG, AskedObservation
+from service.readers.observation import LONGEST_LOG, AskedObservation, check_length
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -48,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     document = {"plan": arguments.plan, "log": _log_in(arguments.log)}
     asked = strict_json.convert(document, AskedObservation)
-    answer = ask(arguments.server, "/v1/observations", asked, Observation)
+    answer = ask(arguments.server, "/v1/observations", asked, Observation).content
     with whole_output():
         if arguments.json:
             print_json(answer)
@@ -60,17 +59,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _log_in(path: Path) -> str:
     """Read a log as text. What can't stand in JSON stands in no line that is read."""
-    most = 4 * LONGEST_LOG  # bytes of so many characters
+    most = LONGEST_LOG + 1  # no byte becomes less than one of JSON
     with read_from(path):
         if str(path) == "-":
-            body = sys.stdin.buffer.read(most + 1)
+            body = sys.stdin.buffer.read(most)
         else:
             with path.open("rb") as file:
-                body = file.read(most + 1)
+                body = file.read(most)
     log = body.decode("utf-8", errors="replace").replace("\0", "\ufffd")
-    if len(log) > LONGEST_LOG or len(body) > most:
-        detail = f"has more than {LONGEST_LOG:,} characters: cut it after the lines of the start-up"
-        raise Refused(Fault("/log", detail))
+    check_length(log)
     return log
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from service.capacity.answer import Answer
+from service.capacity.question import ObservedReserve
 from service.catalog.bundled import bundled_catalog
 from service.catalog.entries import nearest_keys
 from service.catalog.planning import estimate
@@ -55,6 +56,9 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument("--engine", help="an engine's key; generic when left out")
     parser.add_argument("--max-model-len", metavar="N", help="the window in tokens; the model's limit when left out")
     parser.add_argument("--kv-cache-dtype", metavar="DTYPE", help=_values(levers["kv_cache_dtype"]))
+    parser.add_argument(
+        "--reserve", metavar="observed", help="what start-ups of the same deployment kept back; goes with --server"
+    )
     lengths = parser.add_mutually_exclusive_group()
     lengths.add_argument("--mean-tokens", metavar="N", help="a workload in which every request holds N tokens")
     lengths.add_argument(
@@ -78,19 +82,23 @@ def run(arguments: argparse.Namespace) -> int:
     """Answer and print."""
     question = _question(arguments)
     server = arguments.server
-    answer = estimate(question, bundled_catalog()) if server is None else _answer_of(server, question)
+    answer, offer = (
+        (estimate(question, bundled_catalog()).answer_bytes, None) if server is None else _answer_of(server, question)
+    )
     with whole_output():
         if arguments.json:
             print_json(answer)
         else:
-            print_answer(answer)
+            print_answer(answer, offer)
     return 0
 
 
-def _answer_of(server: str, question: AskedQuestion) -> bytes:
-    from service.cli.asking import ask  # noqa: PLC0415 - see above
+def _answer_of(server: str, question: AskedQuestion) -> tuple[bytes, ObservedReserve | None]:
+    from service.api.offered import NAME, offer_in  # noqa: PLC0415 - see above
+    from service.cli.asking import ask  # noqa: PLC0415
 
-    return ask(server, "/v1/estimates", question, Answer)
+    reply = ask(server, "/v1/estimates", question, Answer)
+    return reply.content, offer_in(reply.headers.get(NAME, ""))
 
 
 def _levers() -> dict[str, Any]:
@@ -133,7 +141,7 @@ def _values(lever: dict[str, Any]) -> str:
 
 
 def _question(arguments: argparse.Namespace) -> AskedQuestion:
-    texts = {name: getattr(arguments, name) for name in ("model", "gpu", "engine", "mean_tokens")}
+    texts = {name: getattr(arguments, name) for name in ("model", "gpu", "engine", "reserve", "mean_tokens")}
     texts |= {name: getattr(arguments, name) for name in ("max_model_len", "kv_cache_dtype")}
     for setting in arguments.set:
         name, equals, value = setting.partition("=")

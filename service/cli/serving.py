@@ -10,7 +10,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 
 import httpx
@@ -23,7 +23,7 @@ from service.app import application
 from service.cli.output import whole_output
 from service.errors import SetUpError
 from service.settings import read_settings
-from service.store.embedded import data_folder, embedded_postgresql
+from service.store.embedded import DataFolderInUse, data_folder, embedded_postgresql, running_postgresql
 from service.store.migrations import check_migrated, migrate
 
 _UP_WITHIN = 60.0
@@ -118,6 +118,18 @@ def database(*, check: bool) -> Iterator[str]:
     else:
         _migrate_and_tell(settings.database_url)
         yield settings.database_url
+
+
+@contextmanager
+def database_beside_a_server() -> Iterator[str]:
+    """As `database`, checked; the embedded one also while a `headcount serve` has it, which keeps it running."""
+    with ExitStack() as stack:
+        try:
+            url = stack.enter_context(database(check=True))
+        except DataFolderInUse:
+            url = stack.enter_context(running_postgresql(data_folder(os.environ)))
+            check_migrated(url)
+        yield url
 
 
 def _migrate_and_tell(url: str) -> None:

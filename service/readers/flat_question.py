@@ -20,6 +20,7 @@ NAMES = (
     "engine_version",
     "workload",
     "workload_version",
+    "reserve",
     "mean_tokens",
     "risk",
     "users",
@@ -29,7 +30,7 @@ NAMES = (
 """Every name that such a question can have."""
 
 _TEXTS = frozenset(
-    {"model", "gpu", "engine", "workload", "basis", "kv_cache_dtype", "indexer_kv_dtype", "weight_dtype"}
+    {"model", "gpu", "engine", "workload", "reserve", "basis", "kv_cache_dtype", "indexer_kv_dtype", "weight_dtype"}
 )
 
 _SWITCHES = frozenset(
@@ -56,8 +57,7 @@ def question_of(texts: Mapping[str, str]) -> AskedQuestion:
         if "workload" in document:
             raise Refused(Fault("/workload", "comes beside mean_tokens; a question has one workload"))
         document["workload"] = {"kind": "mean", "tokens": values.pop("mean_tokens")}
-    if "risk" in values:
-        document["risk"] = values.pop("risk")
+    document |= {name: values.pop(name) for name in ("reserve", "risk") if name in values}
     targets = {name: values.pop(name) for name in ("users", "basis") if name in values}
     if targets.keys() == {"basis"}:
         raise Refused(Fault("/targets/basis", "says what users is compared with, and there is no users"))

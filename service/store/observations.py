@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
-from sqlalchemy import Connection, select, tuple_
+from sqlalchemy import Connection, RowMapping, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -13,6 +13,7 @@ from service.capacity.observed_reserve import KeptBack
 from service.capacity.question import Question
 from service.catalog.fitting import StartUp
 from service.catalog.observing import Noted
+from service.catalog.offering import MOST_KNOWN, Told
 from service.catalog.planning import Planned
 from service.errors import NotStored
 from service.store import plans, tables
@@ -22,6 +23,20 @@ from service.store.tables import observations
 
 MOST_START_UPS = 1000
 """Start-ups that a reserve is taken from: the newest so many."""
+
+_TOLD = select(
+    observations.c.id,
+    observations.c.created_at,
+    observations.c.model,
+    observations.c.model_digest,
+    observations.c.gpu,
+    observations.c.engine,
+    observations.c.tensor_parallel,
+    observations.c.observed_digest,
+    observations.c.reserve,
+    observations.c.weights,
+    observations.c.conditions,
+).where(observations.c.reserve.is_not(None))
 
 FilterName = Literal["engine", "gpu", "model", "family", "tensor_parallel"]
 
@@ -55,6 +70,7 @@ async def record(connection: AsyncConnection, noted: Noted) -> StoredObservation
             tensor_parallel=observation.tensor_parallel,
             observed_digest=noted.observed_digest,
             reserve=noted.reserve,
+            weights=noted.weights,
             conditions=noted.conditions,
         )
         .on_conflict_do_nothing()
@@ -108,33 +124,48 @@ async def page(
 async def kept_back(connection: AsyncConnection, question: Question) -> list[KeptBack]:
     """Read what start-ups of the same model, GPU, release and tensor parallel kept back, newest first.
 
-    Each counts once, of however many plans it was told.
+    A start-up that was told of several plans is there several times.
     """
     query = (
-        select(
-            observations.c.id,
-            observations.c.created_at,
-            observations.c.observed_digest,
-            observations.c.reserve,
-            observations.c.conditions,
-        )
-        .where(
+        _TOLD.where(
             observations.c.model == question.model.key,
             observations.c.gpu == question.gpu.key,
             observations.c.engine == question.engine.key,
             observations.c.tensor_parallel == question.levers.tensor_parallel,
-            observations.c.reserve.is_not(None),
         )
         .order_by(observations.c.created_at.desc(), observations.c.id.desc())
         .limit(MOST_START_UPS)
     )
     if question.model.version is None:  # inline: models of one architecture share a key
         query = query.where(observations.c.model_digest == question.model.digest)
-    found: dict[tuple[str, str], KeptBack] = {}
-    for row in await connection.execute(query):
-        kept = KeptBack(row.id, _day(row.created_at), row.reserve, row.conditions)
-        found.setdefault((row.observed_digest, row.conditions), kept)
-    return list(found.values())
+    return [_told(row).kept for row in (await connection.execute(query)).mappings()]
+
+
+async def told(connection: AsyncConnection, *, since: datetime | None) -> list[Told]:
+    """Read the newest start-ups that said what was kept back, those from a moment on where one is given."""
+    query = _TOLD.order_by(observations.c.created_at.desc(), observations.c.id.desc()).limit(MOST_KNOWN)
+    if since is not None:
+        query = query.where(observations.c.created_at >= since)
+    return [_told(row) for row in (await connection.execute(query)).mappings()]
+
+
+def _told(row: RowMapping) -> Told:
+    return Told(
+        at=row["created_at"],
+        model=row["model"],
+        model_digest=row["model_digest"],
+        gpu=row["gpu"],
+        engine=row["engine"],
+        tensor_parallel=row["tensor_parallel"],
+        kept=KeptBack(
+            observation=row["id"],
+            start_up=row["observed_digest"],
+            on=_day(row["created_at"]),
+            bytes=row["reserve"],
+            weights=row["weights"],
+            conditions=row["conditions"],
+        ),
+    )
 
 
 def start_ups(connection: Connection, engine: str) -> list[StartUp]:

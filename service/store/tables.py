@@ -123,6 +123,11 @@ observations = Table(
     Column("observed_digest", Text, nullable=False, comment="Of the start-up alone: one may be told of several plans"),
     Column("reserve", BigInteger, comment="Bytes that the rank kept back; null where the start-up didn't say enough"),
     Column("conditions", Text, nullable=False, comment="What else the reserve depends on, canonical JSON"),
+    Column(
+        "weights",
+        BigInteger,
+        comment="Bytes that were planned for the weights beside that reserve; null where that wasn't kept yet",
+    ),
     Index(None, "created_at", "id"),
     Index(None, "model", "gpu", "engine", "tensor_parallel"),
     Index(None, "engine"),

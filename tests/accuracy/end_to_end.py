@@ -14,7 +14,8 @@ from service.capacity.reserve import reserve_by_rule
 from service.catalog.resolve import resolve
 from service.readers.question import AskedLevers, AskedQuestion
 from tests.accuracy.deployments import Cell, Deployed, Filled, deployments
-from tests.accuracy.fitting import Kept, asked, catalog, filled, fitted
+from tests.accuracy.fitting import fitted
+from tests.accuracy.kept import asked, catalog, filled
 
 _GIB = 2**30
 CLOSE_GIB = 0.3
@@ -74,8 +75,8 @@ def without(group: Callable[[Question], str]) -> tuple[Outcome, ...]:
         question = asked(one)
         own = group(question)
 
-        def is_left_out(kept: Kept, own: str = own) -> bool:
-            return group(kept.question) == own
+        def is_left_out(other: Question, own: str = own) -> bool:
+            return group(other) == own
 
         spec = fitted(question.engine, is_left_out, "fitted without this group")
         engine = msgspec.structs.replace(question.engine, spec=spec)

@@ -15,7 +15,7 @@ from tests.accuracy.end_to_end import (
     shares,
     without,
 )
-from tests.accuracy.fitting import asked
+from tests.accuracy.kept import asked
 
 _HEAD = "  median     90th     worst   1 %   5 %  10 %  20 %  close  covered   width"
 

@@ -46,7 +46,7 @@ def test_an_estimate_in_an_address_is_the_same_bytes(client: httpx.Client) -> No
 
 def test_the_service_answers_what_this_process_answers(client: httpx.Client) -> None:
     here = estimate(asked(workload={"kind": "mean", "tokens": 2300}), bundled_catalog())
-    assert client.post("/v1/estimates", json=MEAN_2300).content == here
+    assert client.post("/v1/estimates", json=MEAN_2300).content == here.answer_bytes
 
 
 def test_a_wrong_parameter_is_named(client: httpx.Client) -> None:

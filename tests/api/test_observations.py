@@ -30,7 +30,8 @@ def faults(response: httpx.Response) -> dict[str, str]:
 
 
 def test_a_log_is_recorded_beside_the_plan_of_its_question(client: httpx.Client, rows: psycopg.Connection) -> None:
-    sent = client.post("/v1/observations", json={"question": LOGGED, "log": LOG})
+    # A plan of this test's own: the same start-up may have been told of the plain question before.
+    sent = client.post("/v1/observations", json={"question": LOGGED | {"targets": {"users": 7}}, "log": LOG})
     observation = sent.json()
     assert sent.status_code == 201
     assert observation["observation_url"] == sent.headers["content-location"]
@@ -172,13 +173,25 @@ def test_what_can_not_be_recorded_is_a_problem_with_its_place(
 
 def test_a_log_of_four_mebibytes_is_read_and_a_larger_one_refused(client: httpx.Client) -> None:
     chatter = "INFO 09-23 18:12:40 [loggers.py:123] Engine 000: Avg prompt throughput: 0.0 tokens/s, Running: 0 reqs\n"
-    log = LOG + chatter * ((2**22 - len(LOG)) // len(chatter))
-    assert client.post("/v1/observations", json={"question": LOGGED, "log": log}).status_code in {200, 201}
-    longer = client.post("/v1/observations", json={"question": LOGGED, "log": log.ljust(2**22 + 1)})
-    assert faults(longer) == {"#/log": "expected `str` of length <= 4194304"}
-    largest = client.post("/v1/observations", content=b" " * (5 * 2**20 + 1))
-    assert largest.status_code == 413
-    assert "5 MiB (5,242,880 bytes)" in largest.json()["detail"]
+    written = len(json.dumps(LOG)) - 2
+    log = LOG + chatter * ((2**22 - written) // (len(chatter) + 1))  # of two characters, `\n`, is the end of a line
+    whole = log + " " * (2**22 + 2 - len(json.dumps(log)))
+    assert client.post("/v1/observations", json={"question": LOGGED, "log": whole}).status_code in {200, 201}
+    longer = client.post("/v1/observations", json={"question": LOGGED, "log": f"{whole} "})
+    assert faults(longer) == {
+        "#/log": "takes more than 4,194,304 bytes as JSON: cut it after the lines of the start-up"
+    }
+
+
+def test_of_a_body_that_is_too_large_the_log_is_to_be_cut(client: httpx.Client) -> None:
+    # One character each, six bytes of JSON: fewer characters than a log may have bytes.
+    log = LOG + "\x1b" * 900_000
+    response = client.post("/v1/observations", json={"question": LOGGED, "log": log})
+    assert response.status_code == 413
+    assert "5 MiB (5,242,880 bytes)" in response.json()["detail"]
+    assert faults(response) == {
+        "#/log": "may take at most 4,194,304 bytes as JSON: cut it after the lines of the start-up"
+    }
 
 
 def test_a_body_that_is_no_json_is_refused(client: httpx.Client) -> None:
@@ -313,6 +326,23 @@ def test_an_observed_reserve_is_used_and_named(client: httpx.Client) -> None:
     assert rung["source"] == f"observation {made['observation']} of {made['recorded_at'][:10]}"
     assert answer["ladder"][4]["value"] == KV + GIB
     assert answer["inputs"]["observed_reserve"] == {"observation": made["observation"], "start_ups": 1}
+
+
+def test_an_observed_reserve_is_asked_for_in_an_address_too(client: httpx.Client) -> None:
+    client.post("/v1/observations", json=of_generic(3017, kv_cache=KV + GIB))
+    question = of_generic(3017)["question"]
+    address = {"model": question["model"], "gpu": question["gpu"], "reserve": "observed"} | question["levers"]
+    got = client.get("/v1/estimates", params=address)
+    assert got.content == observed(client, 3017).content
+    assert got.json()["ladder"][3]["value"] == 2 * GIB
+    for changed, status in (
+        ({"reserve": "measured"}, 400),
+        ({"reserve": ""}, 400),
+        ({"reserve_bytes": "1"}, 422),
+        ({"max_num_seqs": "3018"}, 422),
+    ):
+        refused = client.get("/v1/estimates", params=address | changed)
+        assert (refused.status_code, refused.json()["errors"][0]["parameter"]) == (status, "reserve")
 
 
 def test_an_observed_reserve_stands_in_place_of_a_rule(client: httpx.Client) -> None:

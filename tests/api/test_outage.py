@@ -13,7 +13,7 @@ import pytest
 
 from service.store.embedded import embedded_postgresql
 from service.store.migrations import migrate
-from tests.observations import WEIGHTS
+from tests.observations import KV, WEIGHTS
 from tests.questions import REFERENCE
 from tests.servers import FAST, throw_away_folder
 from tests.services import Service, running_service
@@ -90,8 +90,10 @@ def assert_unavailable(client: httpx.Client) -> None:
     assert client.get("/v1/gpus/h100-sxm-80gb").status_code == 200
     assert client.get("/v1/plans").status_code == 503
     observed = client.post("/v1/estimates", json=REFERENCE | {"reserve": "observed"})
+    address = {"model": REFERENCE["model"], "gpu": REFERENCE["gpu"], "reserve": "observed"}
+    in_address = client.get("/v1/estimates", params=address)
     recorded_start = client.post("/v1/observations", json={"question": REFERENCE, "fields": {"weights": WEIGHTS}})
-    for refused in (observed, recorded_start, client.get("/v1/observations")):
+    for refused in (observed, in_address, recorded_start, client.get("/v1/observations")):
         assert (refused.status_code, refused.json()["type"]) == (503, "/problems/unavailable")
 
 
@@ -116,6 +118,20 @@ def test_while_postgresql_is_stopped_estimates_answer_and_plans_wait_for_it(
     assert recorded(client).content == before.content
     log = service.log.read_text()
     assert log.count("PostgreSQL is not available: ") == log.count("PostgreSQL is available again") == 1
+
+
+def test_without_postgresql_what_was_recorded_before_is_still_offered(outage: Outage, client: httpx.Client) -> None:
+    start_up = {"question": REFERENCE, "fields": {"weights": WEIGHTS, "kv_cache": KV}}
+    assert client.post("/v1/observations", json=start_up).status_code == 201
+    deadline = time.monotonic() + 10
+    while "Headcount-Offered-Reserve" not in client.post("/v1/estimates", json=REFERENCE).headers:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    outage.stop()
+    assert recorded(client).status_code == 503
+    answer = client.post("/v1/estimates", json=REFERENCE)
+    assert "reserve=observed, start-ups=1, low=3221225472," in answer.headers["Headcount-Offered-Reserve"]
+    outage.start()
 
 
 def test_while_postgresql_hangs_nothing_else_does(outage: Outage, client: httpx.Client) -> None:

@@ -175,7 +175,7 @@ def test_a_row_holds_the_columns_of_the_contract_in_order(client: httpx.Client) 
         " kv_budget_bytes, bytes_per_token, binding, planner"
     )
     assert (row["users_worst_case"], row["users_paged"], row["kv_cache_dtype"]) == (107, 382, "fp8")
-    assert (row["kv_budget_bytes"], row["bytes_per_token"], row["planner"]) == (57_686_981_017, 65_536, 2)
+    assert (row["kv_budget_bytes"], row["bytes_per_token"], row["planner"]) == (57_686_981_017, 65_536, 3)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,13 @@
 """Taking the reserve from recorded start-ups: their middle and range, in the ladder, in the plan's id, and by name."""
 
+from typing import Literal
+
 import msgspec
 import pytest
 
 from service.capacity.canonical import canonical_question, plan_id
 from service.capacity.figures import Figure
-from service.capacity.observed_reserve import KeptBack, conditions_of, differing, observed_from
+from service.capacity.observed_reserve import KeptBack, beside, conditions_of, differing, observed_from
 from service.capacity.planner import plan
 from service.capacity.question import ObservedReserve, Question
 from service.capacity.reserve_rules import Profiled
@@ -25,7 +27,7 @@ def resolved(observed: ObservedReserve | None = None, **changes: object) -> Ques
 
 
 def kept(observation: str, amount: int) -> KeptBack:
-    return KeptBack(observation, "2026-11-30", amount, "{}")
+    return KeptBack(observation, f"start-up of {observation}", "2026-11-30", amount, 1000, "{}")
 
 
 def test_one_start_up_is_the_reserve_and_its_name_stands_in_the_ladder() -> None:
@@ -146,3 +148,29 @@ def test_a_difference_is_said_in_the_words_of_the_levers() -> None:
     assert (
         differing(other, conditions_of(resolved())) == "enforce_eager true and not false, max_num_seqs 256 and not null"
     )
+
+
+@pytest.mark.parametrize(
+    ("fraction_of", "weights", "amount"),
+    [
+        ("total", 1000, 500),
+        ("total", 1100, 400),  # the cache is what is left of the fraction
+        ("total", 900, 600),
+        ("left", 1100, 400),
+        ("free", 1100, 375),  # 0.8 of what isn't kept back holds weights and cache: 100 B of weights are 125 B of it
+        ("free", 1001, 499),  # 1.25 B, rounded so that the cache isn't larger than it was
+    ],
+)
+def test_a_correction_of_the_weights_leaves_the_cache_that_was_seen(
+    fraction_of: Literal["total", "free", "left"], weights: int, amount: int
+) -> None:
+    asked = resolved(levers={"gpu_memory_utilization": 0.8})
+    spec = msgspec.structs.replace(asked.engine.spec, fraction_of=fraction_of)
+    engine = msgspec.structs.replace(asked.engine, spec=spec)
+    question = msgspec.structs.replace(asked, engine=engine)
+    assert beside(kept("obs_1", 500), question, weights).bytes == amount
+
+
+def test_where_the_planned_weights_were_not_kept_the_reserve_stays() -> None:
+    before = msgspec.structs.replace(kept("obs_1", 500), weights=None)
+    assert beside(before, resolved(), 7).bytes == 500

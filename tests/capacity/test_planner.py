@@ -111,9 +111,20 @@ def test_without_a_workload_a_target_means_the_worst_case() -> None:
     assert not answered(targets={"users": 54}).fits
 
 
-def test_with_a_workload_a_target_means_users_at_risk_which_is_not_planned_yet() -> None:
-    with pytest.raises(UnsupportedCombination, match="not planned yet; say basis worst_case or paged"):
-        answered(workload={"kind": "mean", "tokens": 2300}, targets={"users": 1})
+def test_with_lengths_a_target_means_users_at_risk() -> None:
+    # Every request holds 16 blocks while it runs its one step: as many run as there are blocks for, at any risk.
+    rows = {"kind": "rows", "rows": [[256, 1]]}
+    exact = answered(workload=rows, targets={"users": 27_507 // 16})
+    assert (exact.fits, exact.users.admitted) == (True, 1719)
+    assert not answered(workload=rows, targets={"users": 1720}).fits
+
+
+def test_of_a_mean_no_risk_is_known_so_a_target_means_the_paged_count() -> None:
+    mean = {"kind": "mean", "tokens": 2300}
+    assert answered(workload=mean, targets={"users": 191}).fits
+    assert answered(workload=mean).users.at_risk is None
+    with pytest.raises(UnsupportedCombination, match="says nothing of the spread"):
+        answered(workload=mean, targets={"users": 1, "basis": "at_risk"})
 
 
 def test_a_paged_target_without_a_workload_is_refused() -> None:
@@ -274,6 +285,6 @@ def test_the_planner_number_changes_whenever_an_answer_does() -> None:
     catalog = fixed_catalog()
     answers = [plan(resolve(strict_json.convert(question, AskedQuestion), catalog)) for question in CORPUS]
     assert (PLANNER, hashlib.sha256(msgspec.json.encode(answers)).hexdigest()) == (
-        2,
-        "8987e085022afe75202fdd290506439efbc40f8409ae9a5ad01248921d629490",
+        3,
+        "3235f671a9ef6199aaf32bbb3dc9738d181631813177fa88f12f4b75fbf9e47a",
     )

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from service.capacity.lengths import Tokens, held
+from service.capacity.lengths import Running, Tokens, held
 from service.capacity.named_workload import NamedWorkload
 from service.catalog import bundled
 from service.catalog.bundled import bundled_catalog
@@ -83,7 +83,7 @@ def test_a_workload_has_the_requests_and_means_of_its_trace(key: str, totals: tu
 def test_a_running_request_holds_what_one_of_the_trace_does_within_2_percent(
     key: str, totals: tuple[int, int, int, float]
 ) -> None:
-    found = held(WORKLOADS[key].lengths.value, window=2**21, cost=one_token_a_block)
+    found = held(WORKLOADS[key].lengths.value, running=Running(window=2**21), cost=one_token_a_block)
     assert float(found.tokens) == pytest.approx(totals[3], rel=0.02)
     assert found.requests == totals[0]
     assert found.rejected_share == found.truncated_share == 0

@@ -90,13 +90,13 @@ def test_the_canonical_question_has_sorted_keys_no_spaces_and_every_default() ->
     text = canonical_question(resolve(question, fixed_catalog())).decode()
     assert text.startswith('{"draft_model":null,"engine":{"digest":"')
     assert (
-        '"levers":{"block_size":16,"data_parallel":1,"decode_context_parallel":1,"enable_prefix_caching":false,"enforce_eager":false,'
+        '"levers":{"accepted_tokens":1.0,"block_size":16,"data_parallel":1,"decode_context_parallel":1,"enable_prefix_caching":false,"enforce_eager":false,'
         '"expert_parallel":false,"gpu_memory_utilization":0.9,"indexer_kv_dtype":"auto","kv_cache_dtype":"auto",'
         '"kv_cache_dtype_skip_layers":[],"kv_cache_memory_bytes":null,"kv_heads":null,"language_model_only":false,"max_lora_rank":16,"max_loras":0,"max_model_len":131072,'
         '"max_num_batched_tokens":null,"max_num_seqs":null,"other_process_bytes":0,"pipeline_layers":null,"pipeline_parallel":1,'
-        '"reserve_bytes":3221225472,"speculative_tokens":0,"tensor_parallel":1,"weight_dtype":"auto"}'
+        '"reserve_bytes":3221225472,"shared_prefix_tokens":0,"speculative_tokens":0,"tensor_parallel":1,"weight_dtype":"auto"}'
     ) in text
-    assert text.endswith('"planner":2,"risk":0.01,"targets":null,"workload":null}')
+    assert text.endswith('"planner":3,"risk":0.01,"sessions":null,"targets":null,"tau":null,"workload":null}')
 
 
 def test_an_unknown_key_offers_the_three_nearest() -> None:

@@ -97,7 +97,22 @@ def test_a_log_that_is_too_long_is_not_sent(plan: str, tmp_path: Path) -> None:
     with file.open("wb") as log:
         log.truncate(2**34)  # of nothing, and no more than a few MiB of it are read
     line = refused(str(file), "--plan", plan, "--server", "http://127.0.0.1:1")
-    assert line == "headcount: log: has more than 4,194,304 characters: cut it after the lines of the start-up"
+    assert line == "headcount: log: takes more than 4,194,304 bytes as JSON: cut it after the lines of the start-up"
+
+
+@pytest.mark.parametrize(
+    ("filling", "bytes_of_json"), [(b"\x1b", 6), (b"\n", 2), (b"\xff", 3), (b"\0", 3), ("\u00e9".encode(), 2)], ids=repr
+)
+def test_what_is_sent_is_never_too_large_for_the_server(
+    service_url: str, plan: str, filling: bytes, bytes_of_json: int
+) -> None:
+    # The longest log of such bytes that is sent is read; of one more nothing is sent.
+    left = 2**22 + 2 - len(json.dumps(LOG))
+    longest = LOG.encode() + b" " * (left % bytes_of_json) + filling * (left // bytes_of_json)
+    sent = observe("-", "--plan", plan, "--server", service_url, given=longest)
+    assert sent.returncode == 0, sent.stderr
+    line = refused("-", "--plan", plan, "--server", service_url, given=longest + b" ")
+    assert line == "headcount: log: takes more than 4,194,304 bytes as JSON: cut it after the lines of the start-up"
 
 
 def test_a_server_that_is_away_is_one_line(plan: str) -> None:

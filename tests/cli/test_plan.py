@@ -17,6 +17,7 @@ import pytest
 from service.cli.main import main
 from service.readers.flat_question import LEVERS
 from tests.hostile_servers import problem, reply, server_that_sends
+from tests.observations import KV, of_generic
 from tests.questions import REFERENCE
 
 LLAMA = ("meta-llama/Llama-3.1-8B-Instruct", "h100-sxm-80gb")
@@ -220,6 +221,51 @@ def test_a_workload_file_that_is_wrong_is_named_with_the_place(
 def test_a_server_that_refuses_is_repeated_as_if_asked_here(service_url: str) -> None:
     for question in (("nope/nope", "h100-sxm-80gb"), (*LLAMA, "--set", "tensor_parallel=3")):
         assert refused("plan", *question, "--server", service_url) == refused("plan", *question)
+
+
+def test_what_was_observed_is_asked_of_a_server(client: httpx.Client, service_url: str) -> None:
+    assert client.post("/v1/observations", json=of_generic(7001, kv_cache=KV + 2**30)).status_code in {200, 201}
+    question = (*LLAMA, "--max-model-len", "8192", "--set", "max_num_seqs=7001", "--reserve", "observed")
+    printed = headcount("plan", *question, "--server", service_url, "--json").stdout
+    body = of_generic(7001)["question"] | {"reserve": "observed"}
+    assert printed.encode() == client.post("/v1/estimates", json=body).content
+    assert json.loads(printed)["ladder"][3]["value"] == 2 * 2**30
+    assert refused("plan", *question) == (
+        "headcount: reserve: start-ups are stored by a server, and none is asked here"
+    )
+    assert refused("plan", *LLAMA, "--reserve", "measured") == "headcount: reserve: 'measured' is none of: observed"
+
+
+def offering(offer: str) -> bytes:
+    """What a server sends that offers something beside an answer."""
+    answer = headcount("plan", *LLAMA, "--json").stdout
+    head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(answer.encode())}\r\nHeadcount-Offered-Reserve: {offer}\r\n\r\n"
+    return head.encode() + answer.encode()
+
+
+def test_what_a_server_offers_is_printed_with_how_to_ask_for_it() -> None:
+    newest = f"obs_{'7' * 64}"
+    amounts = f"low={2**30}, best={2 * 2**30}, high={4 * 2**30}"
+    plain = headcount("plan", *LLAMA, COLUMNS="200").stdout
+    with server_that_sends(
+        offering(f'reserve=observed, start-ups=3, {amounts}, on="2026-11-30", newest="{newest}"')
+    ) as url:
+        printed = headcount("plan", *LLAMA, "--server", url, COLUMNS="200").stdout
+        as_json = headcount("plan", *LLAMA, "--server", url, "--json").stdout
+    assert printed.startswith(plain)
+    assert " ".join(printed.removeprefix(plain).split()) == (
+        "Observed - 3 start-ups of this deployment kept 2.00 GiB (1.00 GiB to 4.00 GiB) back, the newest"
+        f" {newest} of 2026-11-30: --reserve observed takes that at step 4"
+    )
+    assert as_json == headcount("plan", *LLAMA, "--json").stdout
+
+
+@pytest.mark.parametrize("offer", ["", "reserve=guessed", "\x1b[2J", "reserve=observed, start-ups=" + "9" * 5000])
+def test_an_offer_of_another_form_is_not_printed(offer: str) -> None:
+    with server_that_sends(offering(offer)) as url:
+        result = headcount("plan", *LLAMA, "--server", url)
+    assert "Observed" not in result.stdout
+    assert "\x1b" not in result.stdout + result.stderr
 
 
 def test_a_server_that_does_not_answer_is_one_line() -> None:

@@ -128,11 +128,11 @@ def test_a_url_of_another_kind_is_one_line() -> None:
 def test_a_database_behind_is_one_line_until_it_is_migrated(server: str) -> None:
     with throw_away_database(server) as dsn:
         line = refused("serve", "--port", "0", HEADCOUNT_DATABASE_URL=dsn)
-        assert line == "headcount: the database's schema is empty and this release needs 0003: run `headcount migrate`"
+        assert line == "headcount: the database's schema is empty and this release needs 0004: run `headcount migrate`"
         command = [sys.executable, "-m", "service.cli.main", "migrate"]
         environment = os.environ | {"HEADCOUNT_DATABASE_URL": dsn}
         for expected in (
-            "schema: empty -> 0003\ncatalog: 357 bundled entries published\n",
+            "schema: empty -> 0004\ncatalog: 357 bundled entries published\n",
             "database: schema and catalog are this release's\n",
         ):
             result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)

@@ -13,6 +13,7 @@ import httpx
 import msgspec
 import pytest
 
+from service.api.offered import NAME as OFFER
 from service.capacity.engine import Engine
 from service.capacity.reserve_rules import Measured
 from service.catalog.bundled import bundled_versions
@@ -281,6 +282,32 @@ def test_a_release_with_new_data_of_the_engine_says_whose_version_it_comes_befor
     ]
     assert [author for _, author, _ in versions(learning)] == ["headcount", "alice", "headcount"]
     assert migrate(learning) == []
+
+
+def test_a_correction_of_the_weights_leaves_the_cache_that_was_seen(
+    learning: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = start_up(2 * GIB)
+    question = seen["question"]
+    model = msgspec.json.decode(ADDED[2].spec)
+    (part,) = model["weights"]["value"]
+    heavier = model["weights"] | {"value": [part | {"parameters": part["parameters"] + GIB // 2}]}
+    corrected = version("models", "test/learnt", model | {"weights": heavier})
+    with running_service(HEADCOUNT_DATABASE_URL=learning) as service:
+        record(service, seen)
+        before = httpx.post(f"{service.url}/v1/plans", json=question | {"reserve": "observed"}).json()
+        monkeypatch.setattr(catalog_versions, "bundled_versions", lambda: with_the_added(*ADDED[:2], corrected))
+        assert migrate(learning) == ["catalog: 1 bundled entry published"]
+        after = httpx.post(f"{service.url}/v1/plans", json=question | {"reserve": "observed"}).json()
+        deadline = time.monotonic() + 10
+        while not (offer := httpx.post(f"{service.url}/v1/plans", json=question).headers.get(OFFER, "")):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    # Step 3 has a gibibyte more, step 4 one less, and step 5 is the cache that was printed both times.
+    weights, reserve, cache = WEIGHTS, STEP + 2 * GIB, seen["fields"]["kv_cache"]
+    assert [rung["value"] for rung in before["ladder"][2:5]] == [weights, reserve, cache]
+    assert [rung["value"] for rung in after["ladder"][2:5]] == [weights + GIB, reserve - GIB, cache]
+    assert f"best={reserve - GIB}," in offer
 
 
 def test_a_start_up_that_does_not_say_what_was_kept_back_teaches_nothing(learning: str) -> None:

@@ -5,10 +5,15 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from service.errors import Fault, Refused
 from service.readers.question import MOST, Amount, AskedQuestion, Count, Users
 
 LONGEST_LOG = 4 * 2**20
-"""Characters of a log. A start-up has some hundred lines; what the server says of requests afterwards isn't read."""
+"""Bytes of a log as JSON, where an ESC takes six. A start-up has some hundred lines; what the server says of requests
+afterwards isn't read."""
+
+CUT_IT = "cut it after the lines of the start-up"
+"""What to do about a longer one."""
 
 PlanId = Annotated[str, Meta(pattern="^pln_[0-9a-f]{64}$", max_length=68)]
 
@@ -48,7 +53,13 @@ class AskedObservation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     plan: Annotated[PlanId | None, _about("The id of a recorded plan.")] = None
     question: AskedQuestion | None = None
     log: Annotated[
-        Annotated[str, Meta(min_length=1, max_length=LONGEST_LOG)] | None,
+        Annotated[str, Meta(min_length=1, extra_json_schema={"maxLength": LONGEST_LOG})] | None,
         _about("The log of the start. It is read and not kept: only its digest and the figures found in it are."),
     ] = None
     fields: AskedFields | None = None
+
+
+def check_length(log: str) -> None:
+    """Raise `Refused` for a log that is too long to be sent."""
+    if len(msgspec.json.encode(log)) - len('""') > LONGEST_LOG:
+        raise Refused(Fault("/log", f"takes more than {LONGEST_LOG:,} bytes as JSON: {CUT_IT}"))

@@ -9,7 +9,7 @@ import msgspec
 from service.capacity.observed import Observed
 from service.capacity.units import Estimate, surely
 from service.errors import Fault, Refused
-from service.readers.observation.asked import AskedFields, AskedObservation
+from service.readers.observation.asked import AskedFields, AskedObservation, check_length
 from service.readers.observation.tightest import Tightest, tightest_of
 from service.readers.observation.vetted import public_version, vetted
 from service.readers.start_up_log import StartUpLog, read_start_up_log
@@ -62,6 +62,7 @@ def read_observation(asked: AskedObservation) -> Reading:
 
 
 def _read_log(text: str) -> Reading:
+    check_length(text)
     try:
         log = vetted(read_start_up_log(text))
     except Refused as refused:

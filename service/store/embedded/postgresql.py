@@ -46,6 +46,10 @@ _UNREADABLE = frozenset({"Cc", "Zl", "Zp"})
 _ANOTHER = "set HEADCOUNT_DATA to a folder that Headcount can write to"
 
 
+class DataFolderInUse(SetUpError):
+    """Another Headcount has the lock of the data folder."""
+
+
 def data_folder(environment: Mapping[str, str]) -> Path:
     """Return where the embedded PostgreSQL keeps its data: HEADCOUNT_DATA, or the usual place for this user."""
     if chosen := environment.get("HEADCOUNT_DATA"):
@@ -80,7 +84,7 @@ def embedded_postgresql(folder: Path, *, options: Mapping[str, str] | None = Non
                 with signals_held_back():
                     cluster = Cluster(folder, user, socket_folder(folder, user))
                 _find_or_start(cluster, options or {}, servers).make_database()
-            yield f"postgresql+psycopg://headcount@/headcount?host={quote(str(cluster.sockets), safe='')}&port={PORT}"
+            yield _dsn(cluster)
         finally:
             # A second Ctrl-C, of somebody who doesn't want to wait, would leave PostgreSQL behind.
             with signals_held_back():
@@ -88,6 +92,24 @@ def embedded_postgresql(folder: Path, *, options: Mapping[str, str] | None = Non
                     server.stop()
                 if cluster:
                     remove_short_socket_folder(folder, cluster.sockets)
+
+
+@contextmanager
+def running_postgresql(folder: Path) -> Iterator[str]:
+    """Yield the DSN of the server that another Headcount runs on this data folder; it is that one's to stop."""
+    with _one_line(folder):
+        folder = _resolved(folder)
+        user = server_user(folder)
+        cluster = Cluster(folder, user, socket_folder(folder, user))
+        server = find(cluster)
+    if server is None:
+        raise SetUpError(f"the Headcount that uses the data folder {folder} has no PostgreSQL running: try again")
+    with _without_libpq_variables():
+        yield _dsn(cluster)
+
+
+def _dsn(cluster: Cluster) -> str:
+    return f"postgresql+psycopg://headcount@/headcount?host={quote(str(cluster.sockets), safe='')}&port={PORT}"
 
 
 def _find_or_start(cluster: Cluster, options: Mapping[str, str], servers: list[Server]) -> Server:
@@ -136,7 +158,7 @@ def _locked(folder: Path, user: ServerUser | None) -> Iterator[None]:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise SetUpError(
+                raise DataFolderInUse(
                     f"the data folder {folder} is in use by another Headcount{_holder(descriptor)}: "
                     f"stop that one, or set HEADCOUNT_DATA to another folder"
                 ) from None
