@@ -156,6 +156,9 @@ class Occupancy(msgspec.Struct, frozen=True, kw_only=True):
     shared_blocks: Number
     """Blocks of the prefix that all running requests hold once."""
     mean_held_blocks: Number
+    mean_held_tokens_at_most: Number | None
+    """No requests with these counts hold more on average at their decode steps, wherever in their bins they lie. Null
+    but for a joint histogram."""
     held_deviation: Number
     """The standard deviation of the same."""
     users: Number

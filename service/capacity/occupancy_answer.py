@@ -91,6 +91,13 @@ def occupancy_of(question: Question, crowds: tuple[Crowd, ...], pools: tuple[Ran
             lever_operand("shared_prefix_tokens", levers.shared_prefix_tokens, "tokens"),
         ),
         mean_held_blocks=say(mean, "blocks", "blocks held, averaged over all steps of all requests"),
+        mean_held_tokens_at_most=None
+        if crowd.most_tokens is None
+        else say(
+            _rounded(crowd.most_tokens),
+            "tokens",
+            "the r with sum n max over O of [P O + O (O - 1) / 2 - r O] = 0, P and O at the edges of their bins",
+        ),
         held_deviation=say(_rounded(crowd.deviation), "blocks", "the standard deviation of blocks held over steps"),
         users=say(
             crowd.users.best,

@@ -65,6 +65,8 @@ class Crowd(msgspec.Struct, frozen=True, kw_only=True):
     """Requests in flight on average where arrivals come at random, at the caller's risk."""
     prompt_tokens: float | None
     output_tokens: float | None
+    most_tokens: float | None
+    """That a request may hold on average, wherever in its cell of a joint histogram it lies."""
     prefill_steps: float
     is_exact: bool
     """Whether blocks were counted one by one."""
@@ -124,6 +126,7 @@ def crowd_of(workload: Workload, setting: Setting) -> Crowd | None:
         open_loop=_open_loop(likely, best, setting.risk, own),
         prompt_tokens=spread.prompt_tokens,
         output_tokens=spread.output_tokens,
+        most_tokens=spread.most_tokens,
         prefill_steps=spread.prefill_steps,
         is_exact=sums.is_exact,
     )

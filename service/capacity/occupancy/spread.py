@@ -7,6 +7,7 @@ import numpy as np
 
 from service.capacity.lengths import Running, closed, edges_of, nothing_fits
 from service.capacity.occupancy import couplings
+from service.capacity.occupancy.most_mean import most_mean
 from service.capacity.occupancy.steps import (
     SCALE,
     Cells,
@@ -31,6 +32,8 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     prompt_tokens: float | None
     """On average; null where prompts aren't known."""
     output_tokens: float | None
+    most_tokens: float | None
+    """That requests may hold on average, wherever in their cells they lie; null but for a joint histogram."""
     prefill_steps: float
     """Before the step that ends a prefill, on average; 0 where prompts aren't known."""
 
@@ -52,7 +55,10 @@ def spread_of(workload: Workload, running: Running) -> Spread | None:
         case Total():
             return _of_total(workload, running)
         case Joint():
-            return _known(steps_of_cells(_cells(workload, running.window), running.window), running)
+            cells = _cells(workload, running.window)
+            counts = np.array([count for _, _, count in workload.counts], dtype=np.float64)
+            known = _known(steps_of_cells(cells, running.window), running)
+            return msgspec.structs.replace(known, most_tokens=most_mean(cells.bounds, counts, running.window))
         case Rows():
             return _known(steps_of_rows(np.array(workload.rows, dtype=np.int64), running.window), running)
         case Marginals():
@@ -68,6 +74,7 @@ def _known(steps: Steps, running: Running) -> Spread:
         final=steps.final,
         prompt_tokens=steps.prompt_tokens,
         output_tokens=steps.output_tokens,
+        most_tokens=None,
         prefill_steps=steps.prefill_steps(running),
     )
 
@@ -79,7 +86,14 @@ def _of_total(workload: Total, running: Running) -> Spread:
     once = lengths_of_bins(np.array(bounds, dtype=np.int64), np.array(shares, dtype=np.int64), running.window)
     by_length = once * np.arange(len(once))
     return Spread(
-        likely=once, most=by_length, least=once, final=once, prompt_tokens=None, output_tokens=None, prefill_steps=0.0
+        likely=once,
+        most=by_length,
+        least=once,
+        final=once,
+        prompt_tokens=None,
+        output_tokens=None,
+        most_tokens=None,
+        prefill_steps=0.0,
     )
 
 
@@ -115,6 +129,7 @@ def _of_marginals(workload: Marginals, running: Running) -> Spread:
         final=steps.final,
         prompt_tokens=steps.prompt_tokens,
         output_tokens=steps.output_tokens,
+        most_tokens=None,
         prefill_steps=steps.prefill_steps(running),
     )
 
