@@ -1,35 +1,40 @@
-"""The lines of a log, without colours, each with its number and the rank that wrote it.
+"""The lines of a log that an engine may have written, each with its number and the ranks that wrote it.
 
-Prefixes of containers and their timestamps need no stripping: what an engine says is searched for in the line.
+A log is searched for what engines say as a whole, and only the lines that hold some of it are looked at: how many
+others there are takes no time of its own. Prefixes of containers and their timestamps need no stripping.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 import msgspec
+
+from service.readers.start_up_log.wrapped import is_partial, unwrapped
 
 LONGEST_LINE = 2**16
 """Characters that are read of one line; the longest that an engine writes are its arguments, some 20,000."""
 
-_PREFIX = 400
-"""Characters at the beginning of a line in which its rank is looked for."""
-
 _COLOUR = re.compile(r"\x1b\[[0-9;?]{0,32}[A-Za-z]")
 
-_RANKS = (
+_HOLES = "\0\ufffd\ufeff"
+"""What stands before the first line of a log whose beginning was cut off while it was written, or bears a mark."""
+
+_RANK = re.compile(
     # vLLM: (EngineCore_DP0 pid=7), (Worker_DP0_TP1 pid=7), (VllmWorker TP1 pid=7); before 0.10.2 (EngineCore_0 pid=7)
-    re.compile(r"\((?:EngineCore|Worker|VllmWorker)[_ ](?P<rank>[A-Z]{2,3}\d{1,5}(?:_[A-Z]{2,4}\d{1,5}){0,5}) pid="),
-    re.compile(r"\(EngineCore_(?P<data_parallel>\d{1,5}) pid="),
+    r"\((?:EngineCore|Worker|VllmWorker)[_ ](?P<ranks>[A-Z]{2,3}\d{1,5}(?:_[A-Z]{2,4}\d{1,5}){0,5}) pid="
+    r"|\(EngineCore_(?P<copy>\d{1,5}) pid="
     # vLLM 0.8: (VllmWorker rank=1 pid=7); the first engine: (VllmWorkerProcess pid=7), (RayWorkerWrapper pid=7, ip=...)
-    re.compile(r"\(VllmWorker (?P<rank>rank=\d{1,5}) pid="),
-    re.compile(r"\((?:VllmWorkerProcess|RayWorkerWrapper|RayWorkerVllm) (?P<rank>pid=\d{1,9})"),
+    r"|\(VllmWorker rank=(?P<worker>\d{1,5}) pid="
+    r"|\((?:VllmWorkerProcess|RayWorkerWrapper|RayWorkerVllm) (?P<process>pid=\d{1,9})"
     # SGLang: [2026-01-01 10:00:00 DP0 TP1]; its first releases: [gpu_id=1]
-    re.compile(r"\[[\d: ,.-]{8,30} (?P<rank>[A-Z]{2,4}\d{1,5}(?: [A-Z]{2,4}\d{1,5}){0,4})\]"),
-    re.compile(r"\[(?P<rank>gpu(?:_id)?=\d{1,5})\b"),
+    r"|\[[\d: ,.-]{8,30} (?P<spaced>[A-Z]{2,4}\d{1,5}(?: [A-Z]{2,4}\d{1,5}){0,4})\]"
+    r"|\[(?P<gpu>gpu(?:_id)?=\d{1,5})\b"
     # TensorRT-LLM: [TRT-LLM] [RANK 1] [I]; mpirun --tag-output: [1,1]<stdout>:
-    re.compile(r"\[RANK (?P<rank>\d{1,5})\]"),
-    re.compile(r"^\[\d{1,5},(?P<rank>\d{1,5})\]<std(?:out|err)>"),
+    r"|\[RANK (?P<number>\d{1,5})\]"
+    r"|\[\d{1,5},(?P<tag>\d{1,5})\]<std(?:out|err)>",
+    re.ASCII,
 )
+_SHOWN = {"copy": "DP", "worker": "rank=", "number": "rank=", "tag": "rank="}
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -38,29 +43,62 @@ class Line(msgspec.Struct, frozen=True):
     number: int
     text: str
     whole: bool = True
-
-    @property
-    def rank(self) -> str | None:
-        """The rank that wrote the line: `TP0`, `DP0_TP1`, `rank=1`."""
-        beginning = self.text[:_PREFIX]
-        for pattern in _RANKS:
-            found = pattern.search(beginning)
-            if found is not None:
-                kind, rank = next(iter(found.groupdict().items()))
-                return f"DP{rank}" if kind == "data_parallel" else f"rank={rank}" if rank.isdigit() else rank
-        return None
+    anchors: tuple[str, ...] = ()
+    """Those of the texts that were searched for that it holds."""
 
 
-def lines_of(log: str) -> Iterator[Line]:
-    """Take a log apart at its line feeds; of a line without bounds only the beginning is kept."""
-    start, number = 0, 0
-    while start < len(log):
-        number += 1
-        feed = log.find("\n", start)
-        end = len(log) if feed < 0 else feed
-        text = log[start : min(end, start + LONGEST_LINE)]
-        whole = feed >= 0 and end - start <= LONGEST_LINE
-        start = end + 1
-        if "\x1b" in text:
-            text = _COLOUR.sub("", text)
-        yield Line(number, text.rstrip("\r"), whole)
+class Ranks:
+    """The ranks that wrote a line: `TP0`, `DP0_TP1`, `rank=1`. Where records run into each other, each has its own."""
+
+    def __init__(self, line: Line) -> None:
+        """Look for them once one is asked for: most lines say nothing."""
+        self._line = line
+        self._found: list[tuple[int, str]] | None = None
+
+    def at(self, position: int) -> str | None:
+        """The rank that wrote what stands at a position."""
+        if self._found is None:
+            self._found = [(one.end(), _shown(one)) for one in _RANK.finditer(self._line.text)]
+        return next((rank for end, rank in reversed(self._found) if end <= position), None)
+
+
+def _shown(found: re.Match[str]) -> str:
+    kind = found.lastgroup or ""
+    return f"{_SHOWN.get(kind, '')}{found[kind]}"
+
+
+def lines_holding(log: str, anchors: Iterable[str]) -> list[Line]:
+    """Find the lines that hold one of the anchors, and the last one where its end is missing.
+
+    Each anchor takes one pass over the text, whatever the number of its lines.
+    """
+    text = _COLOUR.sub("", log) if "\x1b" in log else log
+    held: dict[int, list[str]] = {}
+    for anchor in anchors:
+        at = text.find(anchor)
+        while at >= 0:
+            held.setdefault(text.rfind("\n", 0, at) + 1, []).append(anchor)
+            feed = text.find("\n", at)
+            at = -1 if feed < 0 else text.find(anchor, feed)
+    if text and text[-1] != "\n":
+        held.setdefault(text.rfind("\n") + 1, [])
+    lines: list[Line] = []
+    number, before = 1, 0
+    for start in sorted(held):
+        number += text.count("\n", before, start)
+        before = start
+        lines.append(_line(number, text, start, held[start]))
+    return lines
+
+
+def _line(number: int, log: str, start: int, held: list[str]) -> Line:
+    feed = log.find("\n", start)
+    text = log[start : len(log) if feed < 0 else feed].lstrip(_HOLES)
+    whole = feed >= 0 and len(text) <= LONGEST_LINE and not is_partial(text)
+    kept = text[:LONGEST_LINE].rstrip("\r")
+    message = unwrapped(kept)
+    if message is not None:
+        kept = _COLOUR.sub("", message)
+    elif len(text) <= LONGEST_LINE:
+        return Line(number, kept, whole, tuple(held))
+    return Line(number, kept, whole, tuple(anchor for anchor in held if anchor in kept))
