@@ -16,6 +16,7 @@ _SINGLE = (
     "equivalent_memory_fraction",
     "state_page_padding_percent",
     "cuda_graphs_in_budget",
+    "cache_set_by_hand",
     "first_engine",
     "initialised",
 )

@@ -70,15 +70,20 @@ def _shown(found: re.Match[str]) -> str:
 def lines_holding(log: str, anchors: Iterable[str]) -> list[Line]:
     """Find the lines that hold one of the anchors, and the last one where its end is missing.
 
-    Each anchor takes one pass over the text, whatever the number of its lines.
+    Each anchor takes one pass over the text, whatever the number of its lines. What stands below a line that ends in an
+    anchor with a colon belongs to it, and is read as if the anchor stood before it.
     """
     text = _COLOUR.sub("", log) if "\x1b" in log else log
     held: dict[int, list[str]] = {}
+    above: dict[int, str] = {}
     for anchor in anchors:
         at = text.find(anchor)
         while at >= 0:
             held.setdefault(text.rfind("\n", 0, at) + 1, []).append(anchor)
             feed = text.find("\n", at)
+            if anchor.endswith(":") and feed >= 0 and text[at:feed].rstrip("\r") == anchor:
+                above[feed + 1] = anchor
+                held.setdefault(feed + 1, []).append(anchor)
             at = -1 if feed < 0 else text.find(anchor, feed)
     if text and text[-1] != "\n":
         held.setdefault(text.rfind("\n") + 1, [])
@@ -87,15 +92,15 @@ def lines_holding(log: str, anchors: Iterable[str]) -> list[Line]:
     for start in sorted(held):
         number += text.count("\n", before, start)
         before = start
-        lines.append(_line(number, text, start, held[start]))
+        lines.append(_line(number, text, start, held[start], above.get(start, "")))
     return lines
 
 
-def _line(number: int, log: str, start: int, held: list[str]) -> Line:
+def _line(number: int, log: str, start: int, held: list[str], above: str) -> Line:
     feed = log.find("\n", start)
     text = log[start : len(log) if feed < 0 else feed].lstrip(_HOLES)
     whole = feed >= 0 and len(text) <= LONGEST_LINE and not is_partial(text)
-    kept = text[:LONGEST_LINE].rstrip("\r")
+    kept = above + text[:LONGEST_LINE].rstrip("\r")
     message = unwrapped(kept)
     if message is not None:
         kept = _COLOUR.sub("", message)

@@ -23,6 +23,7 @@ _ONCE = frozenset(
         "equivalent_memory_fraction",
         "state_page_padding_percent",
         "cuda_graphs_in_budget",
+        "cache_set_by_hand",
         "first_engine",
         "initialised",
     }

@@ -23,8 +23,9 @@ SHARES = frozenset({"equivalent_memory_fraction", "state_page_padding_percent"})
 CONCURRENCIES = frozenset({"concurrencies", "concurrencies_with_host"})
 
 WORDS = frozenset({"model", "dtype", "quantization", "kv_cache_dtype", "speculative"})
-FLAGS = frozenset({"enforce_eager", "enable_prefix_caching"})
-"""Fields of a deployment that aren't counts; `memory_fraction` is a share."""
+FLAGS = frozenset({"enforce_eager", "enable_prefix_caching", "expert_parallel", "enable_lora"})
+_DECIMALS = frozenset({"memory_fraction", "cpu_offload_gb"})
+"""Fields of a deployment that aren't counts."""
 
 MOST_RECORDS = 64
 """Values of one kind that are taken from a line: records of ranks run into each other, though not without end."""
@@ -202,6 +203,6 @@ def converted(field: str, text: str) -> object:
         return arguments.word(text)
     if field in FLAGS:
         return arguments.flag(text)
-    if field == "memory_fraction":
+    if field in _DECIMALS:
         return arguments.share(text)
     return arguments.whole_number(text.replace(",", ""))

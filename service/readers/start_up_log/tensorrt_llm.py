@@ -39,6 +39,8 @@ _MEMORY = (
     Rule("Max KV cache blocks", re.compile(rf"primary blocks=(?P<gpu_blocks>{COUNT}), secondary")),
     Rule("Max KV cache blocks", re.compile(rf"secondary blocks=(?P<cpu_blocks>{COUNT})(?!\d)")),
     Rule("max_seq_len=", _LIMITS),
+    # beside the failure that names the component
+    Rule("Total GPU memory (GiB): ", re.compile(rf"memory \(GiB\): (?P<device_total>{AMOUNT})(?![\d.])")),
 )
 
 _C_PLUS_PLUS = (
@@ -65,6 +67,11 @@ _C_PLUS_PLUS = (
 )
 
 _FAILURES = (
+    Rule(
+        "Executor creation failed due to insufficient GPU",
+        re.compile("Executor creation failed due to insufficient GPU memory"),
+        fails="out_of_memory",
+    ),
     Rule("in kvCache", re.compile(r"Impossible to fit (?:in )?any sequence in kvCache"), fails="no_kv_cache_memory"),
 )
 
@@ -80,6 +87,10 @@ _ARGUMENTS = {
     "max_num_seqs": ("max_batch_size",),
     "max_num_batched_tokens": ("max_num_tokens",),
     "block_size": ("kv_cache_config.tokens_per_block", "tokens_per_block"),
+    "expert_parallel": ("moe_expert_parallel_size",),
+    "enable_lora": ("enable_lora",),
+    "max_loras": ("lora_config.max_loras",),
+    "max_lora_rank": ("lora_config.max_lora_rank",),
     "speculative": ("speculative_config",),
     "speculative_tokens": ("speculative_config.max_draft_len",),
     "enable_prefix_caching": ("kv_cache_config.enable_block_reuse", "enable_block_reuse"),
@@ -125,7 +136,8 @@ TENSORRT_LLM = Engine(
         *OUT_OF_MEMORY,
     ),
     arguments=(
-        ArgumentsLine("LLM Args: ", "asked", _ARGUMENTS),
+        # on the same line, or on the next
+        ArgumentsLine("LLM Args:", "asked", _ARGUMENTS),
         ArgumentsLine("engine args: ", "asked", _ARGUMENTS),
     ),
     expected=(

@@ -15,6 +15,13 @@ _WEIGHTS_AND_CACHE = (
     Rule("Model loading took ", re.compile(rf"Model loading took (?P<weights>{AMOUNT}) Gi?B")),
     Rule("Available KV cache", re.compile(rf"Available KV cache memory: (?P<available_kv_cache>{AMOUNT}) GiB")),
     Rule(
+        "GiB memory for KV Cache as specified by",
+        re.compile(
+            rf"Initial free memory (?P<device_free>{AMOUNT}) GiB, reserved (?P<available_kv_cache>{AMOUNT}) GiB"
+        ),
+        says=("cache_set_by_hand", True),
+    ),
+    Rule(
         " blocks: ",
         re.compile(
             rf"# (?!CPU)[A-Za-z]{{2,8}} blocks: (?P<gpu_blocks>{COUNT})(?!\d|,\d)"
@@ -187,6 +194,13 @@ _ARGUMENTS = {
     "max_num_seqs": ("max_num_seqs",),
     "max_num_batched_tokens": ("max_num_batched_tokens",),
     "block_size": ("block_size",),
+    "expert_parallel": ("enable_expert_parallel",),
+    "enable_lora": ("enable_lora",),
+    "max_loras": ("max_loras",),
+    "max_lora_rank": ("max_lora_rank",),
+    "cpu_offload_gb": ("cpu_offload_gb",),
+    "kv_cache_memory_bytes": ("kv_cache_memory_bytes", "kv_cache_memory"),
+    "kv_cache_limit": ("num_gpu_blocks_override",),
     "speculative": ("speculative_config", "speculative_model"),
     "speculative_tokens": (
         "speculative_config.num_speculative_tokens",
