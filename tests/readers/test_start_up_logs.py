@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from service.errors import Refused
 from service.readers.start_up_log import StartUpLog, read_start_up_log
 from service.readers.start_up_log.arguments import pairs_in
-from service.readers.start_up_log.lines import LONGEST_LINE
+from service.readers.start_up_log.lines import LONGEST_LINE, lines_holding
 from service.readers.start_up_log.printed import ByteRange, byte_range
 from service.readers.start_up_log.reading import ENGINES
 from tests.start_up_logs import FOLDER, LOGS, expected, pieces, told
@@ -356,6 +356,19 @@ def test_a_line_without_bounds_is_read_as_far_as_a_line_goes() -> None:
     log = vllm(endless)
     assert [seen.value for seen in log.pool.kv_cache_tokens] == [5]
     assert not log.memory.available_kv_cache
+
+
+ANCHORS = sorted({anchor for engine in ENGINES for anchor in engine.anchors()})
+
+
+@pytest.mark.parametrize("filler", ["", "a", "x" * 120, "(Worker_TP0 pid=7)", "\x1b[0m", "\N{GRINNING FACE}", "{"])
+def test_only_lines_that_hold_what_an_engine_says_are_looked_at(filler: str) -> None:
+    # What is counted is work: a line that says nothing takes none, however many there are.
+    says = [f"{anchor} 1" for anchor in ANCHORS]
+    fillers = [filler] * 5000
+    looked_at = lines_holding("".join(f"{line}\n" for line in [*fillers, *says, *fillers]), ANCHORS)
+    assert [(line.number, line.text) for line in looked_at] == list(enumerate(says, 5001))
+    assert all(anchor in line.anchors for anchor, line in zip(ANCHORS, looked_at, strict=True))
 
 
 @pytest.mark.parametrize("anchor", sorted({rule.anchor for engine in ENGINES for rule in engine.rules}))

@@ -37,7 +37,7 @@ _RANK = re.compile(
 _SHOWN = {"copy": "DP", "worker": "rank=", "number": "rank=", "tag": "rank="}
 
 
-class Line(msgspec.Struct, frozen=True):
+class Line(msgspec.Struct):
     """One line; `whole` is false where its end is missing, so that its last digits may be."""
 
     number: int
@@ -45,21 +45,17 @@ class Line(msgspec.Struct, frozen=True):
     whole: bool = True
     anchors: tuple[str, ...] = ()
     """Those of the texts that were searched for that it holds."""
+    _ranks: list[tuple[int, str]] | None = None
+    """Where the prefix of each rank ends; null until one is asked for."""
 
+    def rank_at(self, position: int) -> str | None:
+        """The rank that wrote what stands at a position: `TP0`, `DP0_TP1`, `rank=1`.
 
-class Ranks:
-    """The ranks that wrote a line: `TP0`, `DP0_TP1`, `rank=1`. Where records run into each other, each has its own."""
-
-    def __init__(self, line: Line) -> None:
-        """Look for them once one is asked for: most lines say nothing."""
-        self._line = line
-        self._found: list[tuple[int, str]] | None = None
-
-    def at(self, position: int) -> str | None:
-        """The rank that wrote what stands at a position."""
-        if self._found is None:
-            self._found = [(one.end(), _shown(one)) for one in _RANK.finditer(self._line.text)]
-        return next((rank for end, rank in reversed(self._found) if end <= position), None)
+        Where records of several ranks run into each other, each has its own prefix.
+        """
+        if self._ranks is None:
+            self._ranks = [(one.end(), _shown(one)) for one in _RANK.finditer(self.text)]
+        return next((rank for end, rank in reversed(self._ranks) if end <= position), None)
 
 
 def _shown(found: re.Match[str]) -> str:
@@ -77,11 +73,12 @@ def lines_holding(log: str, anchors: Iterable[str]) -> list[Line]:
     held: dict[int, list[str]] = {}
     above: dict[int, str] = {}
     for anchor in anchors:
+        announces = anchor.endswith(":")
         at = text.find(anchor)
         while at >= 0:
             held.setdefault(text.rfind("\n", 0, at) + 1, []).append(anchor)
             feed = text.find("\n", at)
-            if anchor.endswith(":") and feed >= 0 and text[at:feed].rstrip("\r") == anchor:
+            if announces and feed >= 0 and text[at:feed].rstrip("\r") == anchor:
                 above[feed + 1] = anchor
                 held.setdefault(feed + 1, []).append(anchor)
             at = -1 if feed < 0 else text.find(anchor, feed)

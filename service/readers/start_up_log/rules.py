@@ -14,7 +14,7 @@ import msgspec
 
 from service.readers.start_up_log import arguments
 from service.readers.start_up_log.facts import Deployment, EngineName, Failure, FailureKind, Memory, Pool
-from service.readers.start_up_log.lines import Line, Ranks
+from service.readers.start_up_log.lines import Line
 from service.readers.start_up_log.printed import Concurrency, byte_range, count
 
 AMOUNTS = frozenset(Memory.__struct_fields__)
@@ -130,14 +130,13 @@ class Concern(msgspec.Struct, frozen=True, kw_only=True):
 
 def facts_of(concern: Concern, line: Line, *, failures: bool = True) -> Iterator[Fact]:
     """Find all facts of one line; where enough is known of failures, all but those."""
-    ranks = Ranks(line)
     for rule in concern.rules:
         if (rule.fails is None or failures) and not (rule.without and rule.without in line.text):
             for found in islice(rule.pattern.finditer(line.text), MOST_RECORDS):
-                yield from _facts_of_rule(rule, found, line, ranks.at(found.start()))
+                yield from _facts_of_rule(rule, found, line, line.rank_at(found.start()))
     for told in concern.arguments:
         before, _, rest = line.text.partition(told.anchor)
-        yield from _facts_of_arguments(told, rest, line, ranks.at(len(before)))
+        yield from _facts_of_arguments(told, rest, line, line.rank_at(len(before)))
 
 
 def _facts_of_rule(rule: Rule, found: re.Match[str], line: Line, rank: str | None) -> Iterator[Fact]:

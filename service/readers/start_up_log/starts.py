@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from service.readers.start_up_log.facts import Failure
-from service.readers.start_up_log.lines import Line, Ranks
+from service.readers.start_up_log.lines import Line
 from service.readers.start_up_log.rules import AMOUNTS, COUNTS, Concern, Engine, Fact, Marker, facts_of
 
 MOST_VALUES = 4096
@@ -60,7 +60,7 @@ def starts_in(engine: Engine, lines: Iterable[Line]) -> list[Start]:
         if _REQUEST in line.text:
             continue
         for marker in concern.markers:
-            rank = Ranks(line).at(line.text.index(marker.anchor))
+            rank = line.rank_at(line.text.index(marker.anchor))
             if serving or _again(current, marker, rank):
                 starts.append(current)
                 current, serving, values = Start([], set()), False, Counter()
