@@ -99,6 +99,26 @@ def test_other_lines_around_a_start_up_make_no_other_observation(client: httpx.C
     assert moved.content == first.content
 
 
+@pytest.mark.parametrize(
+    ("told", "otherwise", "fact"),
+    [
+        ("acme/llama-3.1-8b-instruct", "acme/a-tuning-of-it", {"name": "model", "value": "a-tuning-of-it"}),
+        ("'max_model_len': 8192}", "'max_model_len': 8192, 'seed': 1, 'max_num_seqs': 256}", {"value": "256"}),
+    ],
+)
+def test_the_same_figures_beside_another_fact_are_another_observation(
+    client: httpx.Client, told: str, otherwise: str, fact: dict[str, str]
+) -> None:
+    # Or the second would be answered with the model of the first.
+    question = LOGGED | {"levers": LOGGED["levers"] | {"max_num_seqs": 256}}
+    first = client.post("/v1/observations", json={"question": question, "log": LOG}).json()
+    second = client.post("/v1/observations", json={"question": question, "log": LOG.replace(told, otherwise)}).json()
+    assert first["plan"] == second["plan"]
+    assert first["observation"] != second["observation"]
+    assert not any(fact.items() <= one.items() for one in first["facts"])
+    assert any(fact.items() <= one.items() for one in second["facts"])
+
+
 def test_the_log_itself_is_kept_nowhere(client: httpx.Client, rows: psycopg.Connection) -> None:
     log = LOG.replace("54.96x", "54.97x") + "INFO: HF_TOKEN=hf_NeverToBeKept\n"
     observation = client.post("/v1/observations", json={"question": LOGGED, "log": log}).json()
