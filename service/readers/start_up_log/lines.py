@@ -4,6 +4,7 @@ A log is searched for what engines say as a whole, and only the lines that hold 
 others there are takes no time of its own. Prefixes of containers and their timestamps need no stripping.
 """
 
+import codecs
 import re
 from collections.abc import Iterable
 
@@ -61,6 +62,16 @@ class Line(msgspec.Struct):
 def _shown(found: re.Match[str]) -> str:
     kind = found.lastgroup or ""
     return f"{_SHOWN.get(kind, '')}{found[kind]}"
+
+
+def text_of(body: bytes) -> str:
+    """Decode a log: UTF-8, or UTF-16 where it begins with such a mark, as shells of Windows write what they redirect.
+
+    What can't be decoded is replaced: it can't stand in a line that is read.
+    """
+    # The mark, and the empty half of a letter: other bytes may begin so too.
+    wide = (body[:2], body[3:4]) == (codecs.BOM_UTF16_LE, b"\0") or body[:3] == codecs.BOM_UTF16_BE + b"\0"
+    return body.decode("utf-16" if wide else "utf-8", errors="replace")
 
 
 def lines_holding(log: str, anchors: Iterable[str]) -> list[Line]:

@@ -7,7 +7,7 @@ import msgspec
 
 from service.errors import Fault, Refused
 from service.readers.start_up_log.facts import Deployment, Failure, Memory, Pool, StartUpLog
-from service.readers.start_up_log.lines import Line, lines_holding
+from service.readers.start_up_log.lines import Line, lines_holding, text_of
 from service.readers.start_up_log.printed import Seen
 from service.readers.start_up_log.rules import AMOUNTS, CONCURRENCIES, COUNTS, Engine, Fact
 from service.readers.start_up_log.sglang import SGLANG
@@ -35,12 +35,12 @@ _Group = TypeVar("_Group", bound=msgspec.Struct)
 def read_start_up_log(log: str | bytes) -> StartUpLog:
     """Read what an engine printed when it started.
 
-    Bytes that aren't UTF-8 are replaced: they can't stand in a line that is read. A log that was cut gives what it has;
-    the end of a last line without a line feed isn't trusted where it ends in digits.
+    A log that was cut gives what it has; the end of a last line without a line feed isn't trusted where it ends in
+    digits.
 
     Raises `Refused` for a text in which no engine's lines were found.
     """
-    text = log.decode("utf-8", errors="replace") if isinstance(log, bytes) else log
+    text = text_of(log) if isinstance(log, bytes) else log
     lines = lines_holding(text, dict.fromkeys(anchor for engine in ENGINES for anchor in engine.anchors()))
     found = [(engine, _starts(engine, lines)) for engine in ENGINES]
     engine, starts = max(found, key=lambda pair: _weight(pair[1]))
