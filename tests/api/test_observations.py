@@ -444,6 +444,21 @@ def test_a_plan_made_with_an_observed_reserve_can_be_observed(client: httpx.Clie
     assert figures(found)["reserve"]["difference"] == 0
 
 
+# A token is 128 KiB, and ten cards are 793.3 GiB as this engine sees them at most: 6,498,714 tokens.
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("Available KV cache memory: -81.00 GiB", "can't lack for a KV cache"),
+        ("GPU KV cache size: 6,500,000 tokens", "6,500,000 tokens can't fit"),
+        ("# GPU blocks: 406250", "406,250 blocks can't fit"),
+    ],
+)
+def test_what_a_log_says_of_a_card_that_can_not_be_is_refused(client: httpx.Client, line: str, words: str) -> None:
+    log = f"INFO vLLM API server version 0.10.2\nINFO {line}\n"
+    response = client.post("/v1/observations", json={"question": LOGGED, "log": log})
+    assert words in faults(response)["#/question/gpu"]
+
+
 # 0.9 of 85,520,809,984 B less the weights leave 60,908,206,489 B, and a hundredth of the card is 855,208,099.
 @pytest.mark.parametrize(
     ("fields", "place"),
@@ -457,6 +472,10 @@ def test_a_plan_made_with_an_observed_reserve_can_be_observed(client: httpx.Clie
         ({"kv_cache": 0}, ""),
         ({"kv_cache": 61_763_414_589}, "/levers/gpu_memory_utilization"),
         ({"kv_cache": None, "weights": "200000 MiB"}, "/model"),
+        # A window is 1 GiB, and ten cards are 796 GiB.
+        ({"max_concurrency": 537.4}, "/model"),
+        ({"max_concurrency": 5.36}, "/model"),
+        ({"kv_cache": None, "max_concurrency": 797}, "/gpu"),
     ],
     ids=str,
 )

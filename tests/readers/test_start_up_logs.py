@@ -191,6 +191,11 @@ def test_whole_bytes_are_exact() -> None:
     assert byte_range("59012850893", "bytes", 2) == ByteRange(Decimal(59012850893), *(59012850893,) * 3)
 
 
+def elsewhere(digits: str, zero: int) -> str:
+    """Digits of another script, which begin at a code point of their own."""
+    return digits.translate({ord("0") + value: zero + value for value in range(10)})
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -203,6 +208,15 @@ def test_whole_bytes_are_exact() -> None:
         "Model loading took 14,99 GiB memory and 3 seconds",
         "Available KV cache memory: nan GiB",
         "Maximum concurrency for 8,192 tokens per request: 1e9x",
+        "Maximum concurrency for 8,192 tokens per request: -5.01x",
+        f"Available KV cache memory: {elsewhere('58.7', 0x0660)} GiB",
+        "Available KV cache memory: 1000000000000.00 GiB",
+        f"Available KV cache memory: {'9' * 400} GiB",
+        f"GPU KV cache size: {elsewhere('447', 0xFF10)} tokens",
+        f"Using max model len 4{elsewhere('0', 0x0966)}",
+        f"non-default args: {{'max_model_len': {elsewhere('8192', 0xFF10)}}}",
+        "non-default args: {'gpu_memory_utilization': 1e-1, 'max_num_seqs': 1_000}",
+        "non-default args: {'max_model_len': -1, 'gpu_memory_utilization': nan, 'max_num_seqs': 2.5}",
     ],
 )
 def test_digits_that_no_engine_prints_are_not_read(line: str) -> None:

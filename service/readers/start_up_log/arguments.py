@@ -16,8 +16,8 @@ _TOKEN = re.compile(
 )
 _NAMED = re.compile(r"(?P<name>[A-Za-z_]\w{0,80})=")
 _NAME = re.compile(r"\w{1,80}")
-_WHOLE = re.compile(r"\d{1,15}")
-_DECIMAL = re.compile(r"\d{1,9}(?:\.\d{1,25})?")
+_WHOLE = re.compile(r"[0-9]{1,15}")
+_DECIMAL = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,25})?")
 
 _SWITCHES = {"True": True, "False": False, "true": True, "false": False}
 

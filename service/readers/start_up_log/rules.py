@@ -134,7 +134,7 @@ def facts_of(concern: Concern, line: Line, *, failures: bool = True) -> Iterator
         if (rule.fails is None or failures) and not (rule.without and rule.without in line.text):
             for found in islice(rule.pattern.finditer(line.text), MOST_RECORDS):
                 yield from _facts_of_rule(rule, found, line, line.rank_at(found.start()))
-    for told in concern.arguments:
+    for told in concern.arguments[:1]:  # no engine repeats its arguments twice on a line
         before, _, rest = line.text.partition(told.anchor)
         yield from _facts_of_arguments(told, rest, line, line.rank_at(len(before)))
 

@@ -52,7 +52,7 @@ _SCHEDULER = (
     Rule(_TOTALS, re.compile(rf"max_running_requests=(?P<resolved_max_num_seqs>{COUNT}), context_len")),
     Rule(_TOTALS, re.compile(rf"context_len=(?P<resolved_max_model_len>{COUNT})(?!\d)")),
     Rule(_TOTALS, re.compile(rf"available_gpu_mem=(?P<free_when_ready>{AMOUNT}) GB")),
-    Rule("SGLang version", re.compile(r"SGLang version:? v?(?P<version>\d[\w.+-]{1,80})")),
+    Rule("SGLang version", re.compile(r"SGLang version:? v?(?P<version>[0-9][\w.+-]{1,80})")),
 )
 
 _FAILURES = (
@@ -60,7 +60,7 @@ _FAILURES = (
         "Not enough memory. Please try to increase --mem-fraction-static",
         re.compile(
             r"increase --mem-fraction-static"
-            r"(?:\. Current value: mem_fraction_static=(?P<memory_fraction>\d\.\d{1,20})(?!\d))?"
+            r"(?:\. Current value: mem_fraction_static=(?P<memory_fraction>[0-9]\.[0-9]{1,20})(?!\d))?"
         ),
         fails="no_kv_cache_memory",
     ),

@@ -27,8 +27,8 @@ _MEMORY = (
     Rule(_PROFILE, re.compile(rf"NCCL and CUDA graphs\){_PROFILE}(?P<non_torch>{AMOUNT}) GiB")),
     Rule(_PEAK, re.compile(rf"\(torch \+ non-torch\): (?P<peak>{AMOUNT}) GiB")),
     Rule(_PEAK, re.compile(rf"calculating max tokens: (?P<available_kv_cache>{AMOUNT}) GiB")),
-    Rule(_PEAK, re.compile(r"fraction is set (?P<resolved_memory_fraction>\d(?:\.\d{1,20})?),")),
-    Rule(_PEAK, re.compile(r"kv size(?: per token)? is (?P<bytes_per_token>\d{1,12})(?:\.0)?\. ")),
+    Rule(_PEAK, re.compile(r"fraction is set (?P<resolved_memory_fraction>[0-9](?:\.[0-9]{1,20})?),")),
+    Rule(_PEAK, re.compile(r"kv size(?: per token)? is (?P<bytes_per_token>[0-9]{1,12})(?:\.0)?\. ")),
     Rule(_PEAK, re.compile(rf"device total memory (?P<device_total>{AMOUNT}) GiB")),
     Rule(_PEAK, re.compile(rf"tmp kv_mem (?P<temporary_kv_cache>{AMOUNT}) GiB")),
     Rule(_PEAK, re.compile(rf"memory during profiling (?P<temporary_kv_cache>{AMOUNT}) GiB")),
@@ -58,12 +58,12 @@ _C_PLUS_PLUS = (
     Rule("in KV cache primary pool: ", re.compile(rf"primary pool: (?P<gpu_blocks>{COUNT})(?!\d)")),
     Rule("in KV cache secondary pool: ", re.compile(rf"secondary pool: (?P<cpu_blocks>{COUNT})(?!\d)")),
     Rule("tokens per block: ", re.compile(rf", tokens per block: (?P<block_size>{COUNT})(?!\d)")),
-    Rule("bytes for k/v cache", re.compile(r"Allocate (?P<kv_cache>\d{1,15}) bytes"), unit="bytes", says=_BUILT),
+    Rule("bytes for k/v cache", re.compile(r"Allocate (?P<kv_cache>[0-9]{1,15}) bytes"), unit="bytes", says=_BUILT),
     Rule("tokens in paged KV cache.", re.compile(rf"Using (?P<kv_cache_tokens>{COUNT}) tokens"), says=_BUILT),
     Rule("TRTGptModel maxBatchSize: ", re.compile(rf"maxBatchSize: (?P<resolved_max_num_seqs>{COUNT})(?!\d)")),
     Rule("TRTGptModel maxSequenceLen: ", re.compile(rf"SequenceLen: (?P<resolved_max_model_len>{COUNT})(?!\d)")),
     Rule("TRTGptModel maxNumTokens: ", re.compile(rf"NumTokens: (?P<resolved_max_num_batched_tokens>{COUNT})(?!\d)")),
-    Rule("Engine version ", re.compile(r"Engine version (?P<version>\d[\w.+-]{1,80}) found")),
+    Rule("Engine version ", re.compile(r"Engine version (?P<version>[0-9][\w.+-]{1,80}) found")),
 )
 
 _FAILURES = (
@@ -129,7 +129,7 @@ TENSORRT_LLM = Engine(
     markers=(Marker("] TensorRT-LLM version: ", repeated=True), Marker("] TensorRT LLM version: ", repeated=True)),
     ready=("Application startup complete", "Uvicorn running on", "successfully loaded 'tensorrt_llm'"),
     rules=(
-        Rule("] TensorRT", re.compile(r"TensorRT[- ]LLM version: v?(?P<version>\d[\w.+-]{1,80})")),
+        Rule("] TensorRT", re.compile(r"TensorRT[- ]LLM version: v?(?P<version>[0-9][\w.+-]{1,80})")),
         *_MEMORY,
         *_C_PLUS_PLUS,
         *_FAILURES,
