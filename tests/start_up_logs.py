@@ -17,6 +17,7 @@ _SINGLE = (
     "state_page_padding_percent",
     "cuda_graphs_in_budget",
     "cache_set_by_hand",
+    "unquantised",
     "first_engine",
     "initialised",
 )

@@ -10,7 +10,7 @@ from service.capacity.question import Question
 from service.capacity.reserve_kinds import weight_format
 from service.capacity.resolve_dtype import kv_dtype
 from service.errors import Fault
-from service.readers.start_up_log.facts import Deployment
+from service.readers.start_up_log.facts import Deployment, StartUpLog
 
 _UNQUANTISED = frozenset({"bf16", "fp16", "fp32"})
 
@@ -42,13 +42,19 @@ _KV_DTYPES = {
 """What engines call the formats of a cache. Any other name is of a format that no question can ask for."""
 
 
-def contradicted_formats(question: Question, told: Deployment) -> Iterator[Fault]:
+def contradicted_formats(question: Question, log: StartUpLog) -> Iterator[Fault]:
     """List the formats of the cache and of the weights that were others, with the line that says so."""
+    told = log.deployment
     yield from _of_cache(question, told)
-    scheme, weights = told.quantization, weight_format(question.model.spec, question.levers)
-    if weights not in _UNQUANTISED:
+    weights = weight_format(question.model.spec, question.levers)
+    place = "/model" if question.levers.weight_dtype == "auto" else "/levers/weight_dtype"
+    scheme, plain = told.quantization, log.unquantised
+    if weights is None:
         return
-    if scheme is not None:
+    if weights not in _UNQUANTISED:
+        if plain is not None and scheme is None:
+            yield Fault(place, f"the log loads unquantised weights (line {plain.line}), and they are {weights} here")
+    elif scheme is not None:
         detail = f"the log loads weights quantised by {scheme.value} (line {scheme.line}), and they are {weights} here"
         yield Fault("/model", detail)
     elif told.dtype is not None and told.dtype.value != "auto":

@@ -25,7 +25,7 @@ def contradictions(question: Question, reading: Reading, catalog: Catalog) -> li
     if reading.log is not None:
         told = reading.log.deployment
         faults += [*_model(question, told, catalog), *contradicted_levers(question, reading, reading.log)]
-        faults += contradicted_formats(question, told)
+        faults += contradicted_formats(question, reading.log)
     return faults
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 
@@ -105,6 +106,23 @@ def test_a_start_up_as_asked_contradicts_nothing() -> None:
 )
 def test_a_fact_that_contradicts_is_named_with_its_line(told: dict[str, str], pointer: str, words: str) -> None:
     assert faults(reading(**told)) == {pointer: words}
+
+
+@pytest.mark.parametrize(
+    ("question", "place"),
+    [
+        ({"model": "test/mixed"}, "/model"),
+        ({"levers": {"weight_dtype": "fp8"}}, "/levers/weight_dtype"),
+        ({"levers": {"weight_dtype": "fp16"}}, None),
+    ],
+)
+def test_weights_that_the_engine_found_unquantised_are_no_quantised_ones(
+    question: dict[str, Any], place: str | None
+) -> None:
+    words = "the log loads unquantised weights (line 1), and they are fp8 here"
+    assert faults(reading(model="'a/folder'"), **question) == ({place: words} if place else {})
+    # What was asked for says nothing: the checkpoint may bring its own.
+    assert faults(started({"quantization": None}), **question) == {}
 
 
 def test_every_contradiction_is_named() -> None:

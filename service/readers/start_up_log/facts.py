@@ -155,6 +155,8 @@ class StartUpLog(msgspec.Struct, frozen=True, kw_only=True):
     cuda_graphs_in_budget: Seen[bool] | None = None
     cache_set_by_hand: Seen[bool] | None = None
     """Whether the cache has so many bytes as it was told, whatever the share of the device."""
+    unquantised: Seen[bool] | None = None
+    """Whether the engine found no scheme of quantisation, after it looked into the checkpoint."""
     first_engine: Seen[bool] | None = None
     """Whether it is vLLM's first engine (V0), which has no groups of layers."""
     initialised: Seen[bool] | None = None

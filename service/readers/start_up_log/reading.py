@@ -24,6 +24,7 @@ _ONCE = frozenset(
         "state_page_padding_percent",
         "cuda_graphs_in_budget",
         "cache_set_by_hand",
+        "unquantised",
         "first_engine",
         "initialised",
     }

@@ -175,6 +175,7 @@ _VERSION = (
         re.compile(r"(?:llm_engine\.py:[0-9]{1,5}\] Initializing an|Initializing a V0) LLM engine"),
         says=("first_engine", True),
     ),
+    Rule("with config: ", re.compile(", quantization=None[,)]"), says=("unquantised", True)),
     Rule("init engine (profile", re.compile("init engine"), says=("initialised", True)),
     Rule("Chunked prefill is enabled", re.compile(r"batched_tokens=(?P<resolved_max_num_batched_tokens>[0-9]{1,9})\.")),
     Rule("Using max model len ", re.compile(rf"max model len (?P<resolved_max_model_len>{COUNT})(?![\d,])")),
