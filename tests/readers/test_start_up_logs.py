@@ -424,6 +424,23 @@ def test_only_lines_that_hold_what_an_engine_says_are_looked_at(filler: str) -> 
     assert all(anchor in line.anchors for anchor, line in zip(ANCHORS, looked_at, strict=True))
 
 
+def test_what_a_progress_bar_wrote_over_hides_nothing() -> None:
+    bar = "\rLoading shards:  50%|#####     |" * 5000  # one line, longer than any that is read whole
+    log = vllm(f"{bar}(Worker_TP1 pid=7) Available KV cache memory: 5.00 GiB", f"{bar}\r# GPU blocks: 44{bar}")
+    assert told(log)["available_kv_cache"] == "5.00 @2 TP1"
+    assert told(log)["gpu_blocks"] == "44 @3"
+    assert not log.notes
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+@pytest.mark.parametrize("anchor", ["LLM engine", "LLM Args:"])
+def test_lines_that_hold_something_are_passed_over_once(anchor: str, end: str) -> None:
+    # In a text without line feeds a search for each line's end would take hours: the time limit of every test fails.
+    looked_at = lines_holding(f"{anchor}{end}" * 200_000, ANCHORS)
+    assert len(looked_at) == 200_000
+    assert looked_at[-1].number == (1 if end == "\r" else 200_000)
+
+
 @pytest.mark.parametrize("anchor", sorted({rule.anchor for engine in ENGINES for rule in engine.rules}))
 def test_a_line_full_of_beginnings_takes_no_longer(anchor: str) -> None:
     # With a pattern that backtracks it would take minutes; the time limit of every test is what fails then.

@@ -6,7 +6,7 @@ others there are takes no time of its own. Prefixes of containers and their time
 
 import codecs
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -77,41 +77,68 @@ def text_of(body: bytes) -> str:
 def lines_holding(log: str, anchors: Iterable[str]) -> list[Line]:
     """Find the lines that hold one of the anchors, and the last one where its end is missing.
 
-    Each anchor takes one pass over the text, whatever the number of its lines. What stands below a line that ends in an
-    anchor with a colon belongs to it, and is read as if the anchor stood before it.
+    Each anchor takes one pass over the text, whatever the number of its lines. A carriage return ends what a progress
+    bar wrote over: what follows is a line of the same number. What stands below a line that ends in an anchor with a
+    colon belongs to it, and is read as if the anchor stood before it.
     """
     text = _COLOUR.sub("", log) if "\x1b" in log else log
-    held: dict[int, list[str]] = {}
-    above: dict[int, str] = {}
+    found: dict[int, _Found] = {}
     for anchor in anchors:
-        announces = anchor.endswith(":")
-        at = text.find(anchor)
-        while at >= 0:
-            held.setdefault(text.rfind("\n", 0, at) + 1, []).append(anchor)
-            feed = text.find("\n", at)
-            if announces and feed >= 0 and text[at:feed].rstrip("\r") == anchor:
-                above[feed + 1] = anchor
-                held.setdefault(feed + 1, []).append(anchor)
-            at = -1 if feed < 0 else text.find(anchor, feed)
-    if text and text[-1] != "\n":
-        held.setdefault(text.rfind("\n") + 1, [])
+        for start, end in _holding(text, anchor):
+            found.setdefault(start, _Found(end)).anchors.append(anchor)
+            if anchor.endswith(":") and text.startswith((f"{anchor}\n", f"{anchor}\r\n"), end - len(anchor)):
+                below = text.index("\n", end) + 1
+                if below < len(text):
+                    one = found.setdefault(below, _Found(_end(text, below, text.find("\n", below))))
+                    one.anchors.append(anchor)
+                    one.above = anchor
+    last = max(text.rfind("\n"), text.rfind("\r")) + 1
+    if last < len(text):
+        found.setdefault(last, _Found(len(text)))
     lines: list[Line] = []
     number, before = 1, 0
-    for start in sorted(held):
+    for start in sorted(found):
         number += text.count("\n", before, start)
         before = start
-        lines.append(_line(number, text, start, held[start], above.get(start, "")))
+        one = found[start]
+        lines.append(_line(number, text[start : one.end], one, whole=one.end < len(text)))
     return lines
 
 
-def _line(number: int, log: str, start: int, held: list[str], above: str) -> Line:
-    feed = log.find("\n", start)
-    text = log[start : len(log) if feed < 0 else feed].lstrip(_HOLES)
-    whole = feed >= 0 and len(text) <= LONGEST_LINE and not is_partial(text)
-    kept = above + text[:LONGEST_LINE].rstrip("\r")
+class _Found(msgspec.Struct):
+    """Where a line ends, the anchors that it holds, and the one that stands above it."""
+
+    end: int
+    anchors: list[str] = msgspec.field(default_factory=list)
+    above: str = ""
+
+
+def _holding(text: str, anchor: str) -> Iterator[tuple[int, int]]:
+    """Find where each line with the anchor begins and ends. Nothing is passed over twice."""
+    end, feed = 0, -1
+    while (at := text.find(anchor, end)) >= 0:
+        start = max(text.rfind("\n", end, at), text.rfind("\r", end, at)) + 1
+        if feed < at:
+            feed = text.find("\n", at)
+            feed = len(text) if feed < 0 else feed
+        end = _end(text, at, feed)
+        yield start, end
+
+
+def _end(text: str, start: int, feed: int) -> int:
+    """Where a line ends of which only the line feed is known, or -1 for none."""
+    feed = len(text) if feed < 0 else feed
+    returned = text.find("\r", start, feed)
+    return feed if returned < 0 else returned
+
+
+def _line(number: int, text: str, found: _Found, *, whole: bool) -> Line:
+    text = text.lstrip(_HOLES)
+    whole = whole and len(text) <= LONGEST_LINE and not is_partial(text)
+    kept = found.above + text[:LONGEST_LINE]
     message = unwrapped(kept)
     if message is not None:
         kept = _COLOUR.sub("", message)
     elif len(text) <= LONGEST_LINE:
-        return Line(number, kept, whole, tuple(held))
-    return Line(number, kept, whole, tuple(anchor for anchor in held if anchor in kept))
+        return Line(number, kept, whole, tuple(found.anchors))
+    return Line(number, kept, whole, tuple(anchor for anchor in found.anchors if anchor in kept))
