@@ -432,6 +432,16 @@ def test_what_a_progress_bar_wrote_over_hides_nothing() -> None:
     assert not log.notes
 
 
+def test_a_bar_that_a_rank_began_leaves_it_what_it_says_next() -> None:
+    # The prefix stands where the line began, the bar writes over it, and the next record ends the line.
+    bar = "(Worker_TP0 pid=7) \rCapturing CUDA graphs: 100%|##| 35/35 [00:04<00:00,  8.1it/s]"
+    graphs = "INFO 02-11 07:01:22 [gpu_model_runner.py:5051] Graph capturing finished in 11 secs, took 1.12 GiB"
+    other = "(Worker_TP1 pid=8) INFO 02-11 07:01:22 [gpu_worker.py:366] Available KV cache memory: 5.00 GiB"
+    log = vllm(f"{bar}\r{graphs}", f"{bar}{graphs}{other}", f"{graphs}\r{other}")
+    assert told(log)["cuda_graphs"] == "1.12 @2 TP0, 1.12 @4"
+    assert told(log)["available_kv_cache"] == "5.00 @3 TP1"
+
+
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
 @pytest.mark.parametrize("anchor", ["LLM engine", "LLM Args:"])
 def test_lines_that_hold_something_are_passed_over_once(anchor: str, end: str) -> None:

@@ -17,6 +17,9 @@ LONGEST_LINE = 2**16
 
 _COLOUR = re.compile(r"\x1b\[[0-9;?]{0,32}[A-Za-z]")
 
+_PREFIX = 200
+"""Characters at the beginning of a line in which its rank is looked for, should the rest be written over."""
+
 _HOLES = "\0\ufffd\ufeff"
 """What stands before the first line of a log whose beginning was cut off while it was written, or bears a mark."""
 
@@ -46,6 +49,8 @@ class Line(msgspec.Struct):
     whole: bool = True
     anchors: tuple[str, ...] = ()
     """Those of the texts that were searched for that it holds."""
+    overwritten: str = ""
+    """How the line began that a progress bar then wrote over."""
     _ranks: list[tuple[int, str]] | None = None
     """Where the prefix of each rank ends; null until one is asked for."""
 
@@ -56,7 +61,11 @@ class Line(msgspec.Struct):
         """
         if self._ranks is None:
             self._ranks = [(one.end(), _shown(one)) for one in _RANK.finditer(self.text)]
-        return next((rank for end, rank in reversed(self._ranks) if end <= position), None)
+        own = next((rank for end, rank in reversed(self._ranks) if end <= position), None)
+        if own is not None or not self.overwritten:
+            return own
+        begun = _RANK.search(self.overwritten)
+        return None if begun is None else _shown(begun)
 
 
 def _shown(found: re.Match[str]) -> str:
@@ -84,8 +93,8 @@ def lines_holding(log: str, anchors: Iterable[str]) -> list[Line]:
     text = _COLOUR.sub("", log) if "\x1b" in log else log
     found: dict[int, _Found] = {}
     for anchor in anchors:
-        for start, end in _holding(text, anchor):
-            found.setdefault(start, _Found(end)).anchors.append(anchor)
+        for begun, start, end in _holding(text, anchor):
+            found.setdefault(start, _Found(end, text[begun : min(start, begun + _PREFIX)])).anchors.append(anchor)
             if anchor.endswith(":") and text.startswith((f"{anchor}\n", f"{anchor}\r\n"), end - len(anchor)):
                 below = text.index("\n", end) + 1
                 if below < len(text):
@@ -106,23 +115,25 @@ def lines_holding(log: str, anchors: Iterable[str]) -> list[Line]:
 
 
 class _Found(msgspec.Struct):
-    """Where a line ends, the anchors that it holds, and the one that stands above it."""
+    """Where a line ends, what was written over before it, the anchors that it holds and the one above it."""
 
     end: int
+    overwritten: str = ""
     anchors: list[str] = msgspec.field(default_factory=list)
     above: str = ""
 
 
-def _holding(text: str, anchor: str) -> Iterator[tuple[int, int]]:
-    """Find where each line with the anchor begins and ends. Nothing is passed over twice."""
-    end, feed = 0, -1
+def _holding(text: str, anchor: str) -> Iterator[tuple[int, int, int]]:
+    """Find where each line with the anchor was begun, begins and ends. Nothing is passed over twice."""
+    begun, end, feed = 0, 0, -1
     while (at := text.find(anchor, end)) >= 0:
-        start = max(text.rfind("\n", end, at), text.rfind("\r", end, at)) + 1
+        begun = max(begun, text.rfind("\n", end, at) + 1)
+        start = max(begun, text.rfind("\r", end, at) + 1)
         if feed < at:
             feed = text.find("\n", at)
             feed = len(text) if feed < 0 else feed
         end = _end(text, at, feed)
-        yield start, end
+        yield begun, start, end
 
 
 def _end(text: str, start: int, feed: int) -> int:
@@ -140,5 +151,5 @@ def _line(number: int, text: str, found: _Found, *, whole: bool) -> Line:
     if message is not None:
         kept = _COLOUR.sub("", message)
     elif len(text) <= LONGEST_LINE:
-        return Line(number, kept, whole, tuple(found.anchors))
-    return Line(number, kept, whole, tuple(anchor for anchor in found.anchors if anchor in kept))
+        return Line(number, kept, whole, tuple(found.anchors), found.overwritten)
+    return Line(number, kept, whole, tuple(anchor for anchor in found.anchors if anchor in kept), found.overwritten)
