@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from service.capacity.errors import Fault, Refused
-from service.capacity.lengths import Running, closed, edges_of, nothing_fits
+from service.capacity.lengths import Running, cells_of, closed, nothing_fits
 from service.capacity.occupancy import couplings
 from service.capacity.occupancy.most_mean import most_mean
 from service.capacity.occupancy.steps import (
@@ -18,7 +18,7 @@ from service.capacity.occupancy.steps import (
     steps_of_cells,
     steps_of_rows,
 )
-from service.capacity.workload import Joint, Marginals, Mean, Rows, Total, Workload
+from service.capacity.workload import Joint, Marginals, Mean, Rows, Total, Workload, table_of
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +61,7 @@ def spread_of(workload: Workload, running: Running) -> Spread | None:
             known = _known(steps_of_cells(cells, running.window), running)
             return msgspec.structs.replace(known, most_tokens=most_mean(cells.bounds, counts, running.window))
         case Rows():
-            return _known(steps_of_rows(np.array(workload.rows, dtype=np.int64), running.window), running)
+            return _known(steps_of_rows(table_of(workload.rows), running.window), running)
         case Marginals():
             return _of_marginals(workload, running)
 
@@ -100,12 +100,8 @@ def _of_total(workload: Total, running: Running) -> Spread:
 
 def _cells(workload: Joint, window: int) -> Cells:
     requests = sum(count for _, _, count in workload.counts)
-    bounds = [
-        (*edges_of(workload.prompt_edges, i, window), *edges_of(workload.output_edges, j, window))
-        for i, j, _ in workload.counts
-    ]
     shares = [count * SCALE // requests for _, _, count in workload.counts]
-    return Cells(np.array(bounds, dtype=np.int64), np.array(shares, dtype=np.int64))
+    return Cells(cells_of(workload, window), np.array(shares, dtype=np.int64))
 
 
 def _of_marginals(workload: Marginals, running: Running) -> Spread:
