@@ -5,8 +5,8 @@ What reads them is imported when it runs: it is an extra, and takes longer to im
 
 import argparse
 import sys
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,8 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     with _extra("spark" if arguments.engine == "spark" else "warehouse"), _opened(arguments) as opened:
         from service.warehouse.reducing import reduced  # noqa: PLC0415 - see above
 
-        with _watched(opened):
-            answer = reduced(opened)
+        answer = _watched(opened, reduced)
     _tell(answer)
     document = msgspec.json.encode(answer.workload)
     if arguments.written_to is None:
@@ -122,30 +121,29 @@ def _extra(name: str) -> Iterator[None]:
         ) from error
 
 
+def _watched(opened: "Opened", work: "Callable[[Opened], Reduced]") -> "Reduced":
+    """Do the work in a thread: this one shows how far it has come, and stops it on Ctrl-C, which engines don't hear."""
+    with ThreadPoolExecutor(1) as pool, _bar(f"reading with {opened.engine}") as show:
+        running = pool.submit(work, opened)
+        try:
+            while not wait([running], timeout=_LOOKED_AT_EVERY).done:
+                show(opened.done())
+        except KeyboardInterrupt:
+            opened.stop()
+            raise
+        return running.result()
+
+
 @contextmanager
-def _watched(opened: "Opened") -> Iterator[None]:
-    """A place for the work, with a bar of how far it has come where somebody looks at standard error."""
+def _bar(title: str) -> Iterator[Callable[[float | None], None]]:
+    """A bar on standard error, where somebody looks at it: called with the share that is done."""
     if sys.stderr is None or not sys.stderr.isatty():
-        yield
+        yield lambda _: None
         return
     parts = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"), TimeElapsedColumn())
-    finished = threading.Event()
     with Progress(*parts, console=Console(stderr=True), transient=True) as bar:
-        watcher = threading.Thread(target=_watch, args=(opened.done, bar, f"reading with {opened.engine}", finished))
-        watcher.start()
-        try:
-            yield
-        finally:
-            finished.set()
-            watcher.join()
-
-
-def _watch(done: Callable[[], float | None], bar: Progress, title: str, finished: threading.Event) -> None:
-    task = bar.add_task(title, total=None)
-    while not finished.wait(_LOOKED_AT_EVERY):
-        share = done()
-        if share is not None:
-            bar.update(task, total=1, completed=share)
+        task = bar.add_task(title, total=None)
+        yield lambda share: None if share is None else bar.update(task, total=1, completed=share)
 
 
 def _tell(answer: "Reduced") -> None:

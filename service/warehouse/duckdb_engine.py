@@ -23,7 +23,7 @@ def opened(batches: Sequence[Batch]) -> Iterator[Opened]:
             check_packed(file)  # DuckDB takes one that is cut short for a shorter one
         with errors_of("DuckDB", told):
             lengths = [Lengths(_table(connected, batch), batch.prompt, batch.output) for batch in batches]
-            yield Opened("DuckDB", tuple(lengths), lambda: share_done(connected))
+            yield Opened("DuckDB", tuple(lengths), lambda: share_done(connected), connected.con.interrupt)
     finally:
         connected.disconnect()
 

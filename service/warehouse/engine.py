@@ -16,6 +16,8 @@ class Opened(msgspec.Struct, frozen=True):
     lengths: tuple[Lengths, ...]
     done: Callable[[], float | None]
     """The share of the work that is done, from 0 to 1, for another thread to ask; None where it isn't known."""
+    stop: Callable[[], object]
+    """End the work, from another thread."""
 
 
 @contextmanager

@@ -39,7 +39,7 @@ def opened(batches: Sequence[Batch]) -> Iterator[Opened]:
                 Lengths(_table(connected, session, batch, f"batch_{number}"), batch.prompt, batch.output)
                 for number, batch in enumerate(batches)
             ]
-            yield Opened("Spark", tuple(lengths), lambda: _share_done(session))
+            yield Opened("Spark", tuple(lengths), lambda: _share_done(session), session.sparkContext.cancelAllJobs)
         finally:
             session.stop()
 

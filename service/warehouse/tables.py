@@ -36,6 +36,7 @@ def opened(url: str, table: str, prompt: str | None, output: str | None) -> Iter
                 scheme,
                 (_lengths(found, table, prompt, output),),
                 lambda: duckdb_engine.share_done(connected) if scheme == "duckdb" else None,
+                lambda: _stop(connected),
             )
         finally:
             connected.disconnect()
@@ -54,6 +55,15 @@ def _connected(url: str, scheme: str) -> ibis.BaseBackend:
         return ibis.connect(url)
     except ImportError as error:
         raise SetUpError(f"Ibis can't open {scheme}:// here: {error}") from error
+
+
+def _stop(connected: ibis.BaseBackend) -> None:
+    """Ask the driver to end its query: DuckDB's has `interrupt`, PostgreSQL's `cancel`; others run to the end."""
+    driver = getattr(connected, "con", None)
+    for name in ("interrupt", "cancel"):
+        if callable(end := getattr(driver, name, None)):
+            end()
+            return
 
 
 def _lengths(found: ir.Table, table: str, prompt: str | None, output: str | None) -> Lengths:

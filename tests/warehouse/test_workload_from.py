@@ -4,8 +4,10 @@ import gzip
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -421,3 +423,23 @@ def test_a_bar_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
     assert b"reading with DuckDB" in shown
     assert b"%" in shown
     assert b"2,000,000 rows read" in shown
+
+
+def test_ctrl_c_ends_it_while_the_engine_reads(tmp_path: Path) -> None:
+    # So much text that it takes many seconds.
+    text = (HEADER + "1.0,2.0\n" * 2_000_000).encode()
+    for number in range(10):
+        file(tmp_path, f"{number}.csv", text)
+    command = [sys.executable, "-m", "service.cli.main", "workload", "from", str(tmp_path / "*.csv")]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=REPOSITORY
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "prompt_tokens and output_tokens of 10 csv files\n"
+        time.sleep(1)
+        assert process.poll() is None
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        printed, said = process.communicate(timeout=60)
+        assert (process.returncode, printed, said) == (1, "", "")
+        assert time.monotonic() - began < 10
