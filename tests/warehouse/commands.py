@@ -14,7 +14,7 @@ _SPARK = REPOSITORY / ".venv-spark"
 
 def run(*arguments: str | Path, python: str | Path = sys.executable) -> subprocess.CompletedProcess[str]:
     command = [python, "-m", "service.cli.main", "workload", "from", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=110, cwd=REPOSITORY)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=180, cwd=REPOSITORY)
 
 
 def reduced(*arguments: str | Path, python: str | Path = sys.executable) -> tuple[dict[str, Any], list[str]]:

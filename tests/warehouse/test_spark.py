@@ -5,9 +5,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from tests.warehouse import counted, mixed
 from tests.warehouse.commands import reduced, run, said, spark
+
+# Each run starts a Java of its own, on cores that it may have to share.
+pytestmark = pytest.mark.timeout(400)
 
 MIXED = [*mixed.READ, *(text for texts in mixed.REFUSED.values() for text in texts)]
 
