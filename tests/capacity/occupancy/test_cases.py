@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from service.capacity.occupancy.bounds import by_moments, with_drift
 from service.capacity.occupancy.drift import measured_tau
 from service.capacity.occupancy.most_mean import most_mean
-from service.capacity.occupancy.steps import SCALE, Cells, Weights, steps_of_cells
+from service.capacity.occupancy.steps import Cells, Weights, steps_of_cells
 from service.capacity.occupancy.sums import Sums
 from service.capacity.workload import Rows
 from tests.collected import FOLDER, collected
@@ -379,8 +379,8 @@ def test_outputs_that_end_by_chance_at_every_step_hold_as_much_as_at_their_end(p
     # A geometric output of mean m: held P + m - 1 on average, what is past 2^-60 of it left out.
     longest = 60 * mean_output
     bounds = [(prompt - 1, prompt, output - 1, output) for output in range(1, longest + 1)]
-    shares = [SCALE / mean_output * (1 - 1 / mean_output) ** output for output in range(longest)]
-    cells = Cells(np.array(bounds, dtype=np.int64), np.array(shares, dtype=np.int64))
+    shares = [(1 - 1 / mean_output) ** output for output in range(longest)]
+    cells = Cells(np.array(bounds, dtype=np.int64), np.array(shares))
     found = held_blocks(steps_of_cells(cells, 2**20).weights(WIDE), block_size=1)
     assert found.mean == pytest.approx(prompt + mean_output - 1, rel=1e-9)
 
@@ -424,8 +424,7 @@ def weights_at(points: NDArray[np.int64]) -> Weights:
     """Rows of (prompt, output, requests), held at random steps."""
     prompts, outputs, requests = points.T
     bounds = np.stack([prompts - 1, prompts, outputs - 1, outputs], axis=1)
-    shares = requests * (SCALE // int(requests.sum()))
-    return steps_of_cells(Cells(bounds, shares), WIDE.window).weights(WIDE)
+    return steps_of_cells(Cells(bounds, requests.astype(np.float64)), WIDE.window).weights(WIDE)
 
 
 def even_points(cells: NDArray[np.int64]) -> NDArray[np.int64]:
