@@ -35,7 +35,10 @@ class Sums:
         self._unit = max(int(np.gcd.reduce(holding.blocks)), 1)
         units = most // self._unit
         self.is_exact = units <= most_cells
-        """Whether every block counts; else amounts lie on a coarser lattice, split so that their mean stays."""
+        """Whether every block counts; else amounts lie on a coarser lattice, split so that their mean stays.
+
+        N of them then move by sqrt(N) / 2 cells (one standard deviation): up to N = 10,000 less than one request does.
+        """
         cells = units if self.is_exact else most_cells
         # A sum fits if it is below the next whole unit: half a unit lies between the two.
         self._step = 1.0 if self.is_exact else (units + 0.5) / (cells + 0.5)
