@@ -81,7 +81,7 @@ def _run(changes: Integers, starts: Integers, held: Integers, steps: Integers) -
 
 
 def overflow_in_order(
-    rows: Integers, users: int, blocks: int, *, offsets: int, rounds: float, chance: Generator
+    rows: Integers, users: int, blocks: int, *, offsets: int, rounds: int, chance: Generator
 ) -> NDArray[np.float64]:
     """The same with requests in the order of the rows, from offsets evenly over them, one replica each.
 
@@ -96,7 +96,7 @@ def overflow_in_order(
     held, left = prompts[picked], outputs[picked]
     gone = chance.integers(0, left)
     held, left = held + gone, left - gone
-    own_part = int(rounds * outputs.sum() / users / offsets)
+    own_part = int(rounds * outputs.sum()) // users // offsets
     warm = int(2 * (outputs.astype(np.float64) ** 2).sum() / outputs.sum())
     over = np.zeros(offsets)
     for step in range(warm + own_part):

@@ -1,7 +1,10 @@
 """Counts at 1 % fed to the simulator: what was promised, and what came of it."""
 
+from collections.abc import Iterable
+
 import msgspec
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from service.capacity.workload import Rows
@@ -67,21 +70,23 @@ class Realised(msgspec.Struct, frozen=True):
         )
 
 
-def of_histogram(trace: str, effort: float = 1) -> Realised:
+def of_histogram(trace: str, effort: int = 1, seed: int = 1) -> Realised:
     """Requests drawn from the joint histogram of the catalog."""
     joint = bundled(trace)
     counted = crowd(joint, BLOCKS[trace], risk=RISK)
-    return _realised(trace, Requests(cells_of(joint)), (counted.blocks, counted.users.best, counted.tail), effort)
+    chances = (np.random.default_rng([seed, run]) for run in range(_TIMES * effort))
+    return _realised(trace, Requests(cells_of(joint)), (counted.blocks, counted.users.best, counted.tail), chances)
 
 
-def of_rows(trace: str, blocks: int, effort: float = 1) -> Realised:
+def of_rows(trace: str, blocks: int, effort: int = 1, seed: int = 1) -> Realised:
     """Requests drawn from the rows themselves."""
     counted = crowd(_rows(trace), blocks, risk=RISK)
     requests = Requests(rows_as_cells(recorded(trace)))
-    return _realised(trace, requests, (blocks, counted.users.best, counted.tail), effort)
+    chances = (np.random.default_rng([seed, run]) for run in range(_TIMES * effort))
+    return _realised(trace, requests, (blocks, counted.users.best, counted.tail), chances)
 
 
-def in_order(trace: str, blocks: int, *, ordered: bool, effort: float = 1) -> Realised:
+def in_order(trace: str, blocks: int, *, ordered: bool, effort: int = 1) -> Realised:
     """Requests in the order in which they came, at the least of the exact count and the one with drift."""
     counted = crowd(_rows(trace, ordered=ordered), blocks, risk=RISK)
     users = min(counted.users.best, counted.drift.users)
@@ -91,17 +96,15 @@ def in_order(trace: str, blocks: int, *, ordered: bool, effort: float = 1) -> Re
     return Realised(trace, blocks, users, RISK, float(shares.mean()), _error(shares))
 
 
-def _realised(trace: str, requests: Requests, promise: tuple[int, int, float], effort: float) -> Realised:
+def _realised(
+    trace: str, requests: Requests, promise: tuple[int, int, float], chances: Iterable[Generator]
+) -> Realised:
     blocks, users, tail = promise
     # A replica sees every request off about twice; the more of them, the less the error.
     steps = max(50, int(2 * requests.mean_output))
-    replicas, chance = max(1, _STEPS // steps // users), np.random.default_rng(5)
-    shares = np.concatenate(
-        [
-            overflow(requests, users, blocks, steps=steps, replicas=replicas, chance=chance)
-            for _ in range(int(_TIMES * effort))
-        ]
-    )
+    replicas = max(1, _STEPS // steps // users)
+    runs = (overflow(requests, users, blocks, steps=steps, replicas=replicas, chance=chance) for chance in chances)
+    shares = np.concatenate(list(runs))
     return Realised(trace, blocks, users, tail, float(shares.mean()), _error(shares))
 
 
