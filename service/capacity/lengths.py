@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.capacity.errors import Fault, Refused
-from service.capacity.prefix_sums import PrefixSums, Ramp, over_pairs
+from service.capacity.prefix_sums import Binomials, PrefixSums, Ramp, over_pairs
 from service.capacity.units import ceil_div, exact
 from service.capacity.workload import Joint, Mean, Paired, Rows, Total
 
@@ -162,7 +162,11 @@ def _held_joint(workload: Joint, running: Running, cost: Cost) -> Held:
     window = running.window
     held_tokens = _tokens_up_to(window - 1)
     amounts = {"steps": np.ones_like(held_tokens), "blocks": _costs(cost, held_tokens), "tokens": held_tokens}
-    costs = {name: PrefixSums(amount, frozen_after_end=True) for name, amount in amounts.items()}
+    costs = {
+        "steps": Binomials(0, window - 1),
+        "blocks": PrefixSums(amounts["blocks"], frozen_after_end=True),
+        "tokens": Binomials(1, window - 1),
+    }
     waits = _prefill_steps(held_tokens, running)
     waiting = {name: PrefixSums(waits * amount) for name, amount in amounts.items()} if waits.any() else {}
     past_window = Ramp(window)

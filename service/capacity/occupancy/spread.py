@@ -6,6 +6,7 @@ from functools import lru_cache
 import msgspec
 import numpy as np
 
+from service.capacity.errors import Fault, Refused
 from service.capacity.lengths import Running, closed, edges_of, nothing_fits
 from service.capacity.occupancy import couplings
 from service.capacity.occupancy.most_mean import most_mean
@@ -120,6 +121,9 @@ def _of_marginals(workload: Marginals, running: Running) -> Spread:
     )
     mean = workload.mean_held_tokens
     if mean is not None:
+        if mean >= window:
+            detail = f"{mean:,g} tokens held on average is more than a window of {window:,} lets a request hold"
+            raise Refused(Fault("/workload/mean_held_tokens", detail))
         likely = couplings.with_mean(likely, mean)
         most, least = couplings.widest(least, most, mean), couplings.narrowest(least, most, mean)
     return Spread(
