@@ -16,7 +16,7 @@ from service.capacity.occupancy.spread import Spread, spread_of
 from service.capacity.occupancy.steps import Weights
 from service.capacity.pool import Pool
 from service.capacity.units import Estimate
-from service.capacity.workload import Rows, Workload
+from service.capacity.workload import Rows, Workload, table_of
 
 RISKS = (0.05, 0.01, 0.001)
 """Risks that every answer counts users at, beside the caller's own."""
@@ -154,8 +154,7 @@ def _curve(overflow: Overflow, at: tuple[tuple[float, int], ...], blocks: int) -
 def _drift(workload: Workload, costs: NDArray[np.int64], setting: Setting, holding: Holding, users: int) -> Drift:
     measured = None
     if setting.tau is None and isinstance(workload, Rows) and workload.ordered:
-        rows = np.array(workload.rows, dtype=np.int64)
-        measured = measured_tau(rows, costs, setting.running, users)
+        measured = measured_tau(table_of(workload.rows), costs, setting.running, users)
     usual = USUAL if setting.tau is None else setting.tau
     tau = usual if measured is None else measured
     return Drift(

@@ -1,13 +1,12 @@
 """What a running request of each kind of workload holds: most likely, and between what it may lie."""
 
-from fractions import Fraction
 from functools import lru_cache
 
 import msgspec
 import numpy as np
 
 from service.capacity.errors import Fault, Refused
-from service.capacity.lengths import Running, closed, edges_of, nothing_fits
+from service.capacity.lengths import Running, cells_of, closed, nothing_fits
 from service.capacity.occupancy import couplings
 from service.capacity.occupancy.most_mean import most_mean
 from service.capacity.occupancy.steps import (
@@ -18,8 +17,8 @@ from service.capacity.occupancy.steps import (
     steps_of_cells,
     steps_of_rows,
 )
-from service.capacity.prefix_sums import Ramp, over_pairs
-from service.capacity.workload import Joint, Marginals, Mean, Rows, Total, Workload
+from service.capacity.prefix_sums import pairs_beyond
+from service.capacity.workload import Joint, Marginals, Mean, Rows, Total, Workload, table_of
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +61,7 @@ def spread_of(workload: Workload, running: Running) -> Spread | None:
             most = most_mean(cells.bounds[fitting], cells.shares[fitting], running.window)
             return msgspec.structs.replace(_known(steps_of_cells(cells, running.window), running), most_tokens=most)
         case Rows():
-            return _known(steps_of_rows(np.array(workload.rows, dtype=np.int64), running.window), running)
+            return _known(steps_of_rows(table_of(workload.rows), running.window), running)
         case Marginals():
             return _of_marginals(workload, running)
 
@@ -99,12 +98,8 @@ def _of_total(workload: Total, running: Running) -> Spread:
 
 
 def _cells(workload: Joint, window: int) -> Cells:
-    bounds = [
-        (*edges_of(workload.prompt_edges, i, window), *edges_of(workload.output_edges, j, window))
-        for i, j, _ in workload.counts
-    ]
     counts = [count for _, _, count in workload.counts]
-    return Cells(np.array(bounds, dtype=np.int64), np.array(counts, dtype=np.float64))
+    return Cells(cells_of(workload, window), np.array(counts, dtype=np.float64))
 
 
 def _of_marginals(workload: Marginals, running: Running) -> Spread:
@@ -142,12 +137,11 @@ def cut_shares(workload: Marginals, window: int) -> tuple[float, float]:
     """The shares of requests whose prompt leaves no room in the window, and that are cut at it, paired by chance."""
     prompts, outputs = (couplings.pieces_of(side, window) for side in (workload.prompt, workload.output))
     cells = couplings.independent(prompts, outputs)
-    past_window = Ramp(window)
-    rejected = truncated = Fraction(0)
-    for (first, last, shortest, longest), share in zip(cells.bounds.tolist(), cells.shares.tolist(), strict=True):
-        room = max(min(last, window - 1), first)
-        rejected += Fraction(share) * (last - room) / (last - first)
-        pairs = over_pairs(past_window, (first + 1, room, shortest + 1, longest)) if room > first else 0
-        truncated += Fraction(share) * pairs / ((last - first) * (longest - shortest))
-    requests = sum(map(Fraction, cells.shares.tolist()))
-    return float(rejected / requests), float(truncated / requests)
+    first, last, shortest, longest = cells.bounds.T
+    room = np.maximum(np.minimum(last, window - 1), first)
+    rejected = cells.shares * ((last - room) / (last - first))
+    beyond = pairs_beyond(np.stack([first + 1, room, shortest + 1, longest], axis=1), window)
+    pairs = (last - first).astype(np.float64) * (longest - shortest)
+    truncated = cells.shares * (np.array(beyond, dtype=np.float64) / pairs)
+    requests = cells.shares.sum()
+    return float(rejected.sum() / requests), float(truncated.sum() / requests)
