@@ -134,21 +134,21 @@ def occupancy_of(question: Asked, crowds: tuple[Crowd, ...]) -> Occupancy:
             asked,
         ),
         overflow=say(
-            _rounded(crowd.tail),
+            _chance(crowd.tail),
             "share of steps",
             f"P(X1 + .. + X{crowd.users.best} > {crowd.blocks:,} blocks)",
             users,
             blocks,
         ),
         overflow_with_one_more=say(
-            _rounded(crowd.next_tail),
+            _chance(crowd.next_tail),
             "share of steps",
             f"P(X1 + .. + X{crowd.users.best + 1} > {crowd.blocks:,} blocks)",
             users,
             blocks,
         ),
         never_fits=say(
-            _rounded(crowd.beyond), "share of steps", f"P(X > {crowd.blocks:,} blocks) of one request alone", blocks
+            _chance(crowd.beyond), "share of steps", f"P(X > {crowd.blocks:,} blocks) of one request alone", blocks
         ),
         guaranteed=say(
             crowd.guaranteed,
@@ -175,7 +175,7 @@ def occupancy_of(question: Asked, crowds: tuple[Crowd, ...]) -> Occupancy:
         ),
         preemptions_per_request=_preemptions(crowd, users),
         recommended=_recommended(question, crowds),
-        curve=tuple(Overflow(users=users, overflow=_rounded(tail)) for users, tail in crowd.curve),
+        curve=tuple(Overflow(users=users, overflow=_chance(tail)) for users, tail in crowd.curve),
         bracket=None if crowd.bracket is None else UsersRange(*crowd.bracket),
     )
 
@@ -225,7 +225,7 @@ def _preemptions(crowd: Crowd, users: Operand) -> Number | None:
         "preemptions per request",
         f"about overflow x min(1, output / prompt) x min(1, {_MANY_USERS} / users): an order of magnitude",
         users,
-        Operand("overflow", _rounded(crowd.tail), "share of steps", _METHOD, "exact"),
+        Operand("overflow", _chance(crowd.tail), "share of steps", _METHOD, "exact"),
         Operand("prompt_tokens", _rounded(crowd.prompt_tokens), "tokens", "the workload", "exact"),
         Operand("output_tokens", _rounded(crowd.output_tokens), "tokens", "the workload", "exact"),
         certainty="assumed",
@@ -302,3 +302,8 @@ def _number(
 
 def _rounded(number: float) -> float:
     return six_digits(Fraction(number))
+
+
+def _chance(number: float) -> float:
+    """Six digits of a chance, and none past the tenth place: there a sum of many is rounding."""
+    return six_digits(Fraction(round(number, 10)))

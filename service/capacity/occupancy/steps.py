@@ -10,6 +10,8 @@ straight and parabolic pieces, which are summed up from where they begin and end
 ends to the last bit.
 """
 
+from collections.abc import Iterable
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -20,17 +22,23 @@ from service.capacity.units import ceil_div
 Weights = NDArray[np.float64]
 """By held tokens from 0 on: at how many steps requests hold so many, on any scale."""
 
-SCALE = 2**60
+_SCALE = 2**60
 """All requests of a workload, in the integers that cells are summed in."""
+_BITS = 62
+"""That sums of integers may take."""
+_NEGLIGIBLE = 1e-12
+"""Of all steps: so few need not be told apart within their cell."""
 
 
 class Steps(msgspec.Struct, frozen=True, kw_only=True):
     """Requests by held tokens from 0 on, all on one scale."""
 
-    decode: NDArray[np.int64]
+    decode: Weights
     """How many requests hold so many tokens at one of their decode steps."""
-    beginning: NDArray[np.int64]
+    beginning: Weights
     """How many begin to decode with so many, their prompt."""
+    final: Weights
+    """How many end with so many, cut at the window: one place longer than the others."""
 
     def weights(self, running: Running) -> Weights:
         """At how many steps requests hold so many tokens, prefill included."""
@@ -43,28 +51,21 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
         """Steps that a request waits before the one that ends its prefill, on average."""
         if running.chunk is None or len(self.beginning) <= running.chunk:
             return 0.0
-        return float(self._waiting(running.chunk).sum() / self.beginning.astype(np.float64).sum())
+        return float(self._waiting(running.chunk).sum() / self.beginning.sum())
 
     def _waiting(self, chunk: int) -> Weights:
         tokens = np.arange(len(self.beginning), dtype=np.int64)
-        return np.maximum(ceil_div(tokens, chunk) - 1, 0) * self.beginning.astype(np.float64)
-
-    @property
-    def final(self) -> Weights:
-        """How many requests end with so many tokens, cut at the window: one place longer than the others."""
-        still = np.concatenate([[0], self.decode, [0]])
-        return (np.append(self.beginning, 0) - np.diff(still)).astype(np.float64)
+        return np.maximum(ceil_div(tokens, chunk) - 1, 0) * self.beginning
 
     @property
     def prompt_tokens(self) -> float:
         """Tokens of a prompt, on average."""
-        begun = self.beginning.astype(np.float64)
-        return float((begun * np.arange(len(begun))).sum() / begun.sum())
+        return float((self.beginning * np.arange(len(self.beginning))).sum() / self.beginning.sum())
 
     @property
     def output_tokens(self) -> float:
         """Tokens of an output, on average, cut at the window."""
-        return float(self.decode.astype(np.float64).sum() / self.beginning.astype(np.float64).sum())
+        return float(self.decode.sum() / self.beginning.sum())
 
 
 class Cells(msgspec.Struct, frozen=True):
@@ -72,8 +73,23 @@ class Cells(msgspec.Struct, frozen=True):
 
     bounds: NDArray[np.int64]
     """One row per cell: prompts in (lower, upper], outputs in (lower, upper]."""
-    shares: NDArray[np.int64]
-    """How many of all requests, which are `SCALE`."""
+    shares: NDArray[np.float64]
+    """How many requests of all, on any scale."""
+
+    def within(self, window: int) -> "Cells":
+        """The requests that run in a window: prompts that leave room, and of outputs that never end there one each."""
+        fitting = self.bounds[:, 0] + 1 < window
+        first, last, shortest, longest = self.bounds[fitting].T
+        room = np.minimum(last, window - 1)
+        shares = self.shares[fitting] * ((room - first) / (last - first))
+        ended, endless = np.minimum(longest, window), np.maximum(shortest, window)
+        inside, outside = ended > shortest, longest > endless
+        parts = (
+            (inside, shortest, ended, shares * ((ended - shortest) / (longest - shortest))),
+            (outside, endless, endless + 1, shares * ((longest - endless) / (longest - shortest))),
+        )
+        bounds = [np.stack([first, room, low, high], axis=1)[kept] for kept, low, high, _ in parts]
+        return Cells(np.concatenate(bounds), np.concatenate([share[kept] for kept, _, _, share in parts]))
 
 
 def steps_of_rows(rows: NDArray[np.int64], window: int) -> Steps:
@@ -83,19 +99,41 @@ def steps_of_rows(rows: NDArray[np.int64], window: int) -> Steps:
     ends = np.minimum(prompts + fitting[:, 1], window)
     size = int(ends.max(initial=0)) + 1
     begun, ended = np.bincount(prompts, minlength=size), np.bincount(ends, minlength=size)
-    return Steps(decode=np.cumsum(begun - ended), beginning=begun)
+    return _steps([(1.0, begun, np.cumsum(begun - ended))])
 
 
 def steps_of_cells(cells: Cells, window: int) -> Steps:
-    """Steps of requests that are known by the cells of a joint histogram; prompts that leave no room are left out."""
-    first, last, shortest, longest = cells.bounds.T
+    """Steps of requests that are known by the cells of a joint histogram; prompts that leave no room are left out.
+
+    A share is divided over its pairs in integers, and what is left over divided again on a finer scale, until so little
+    is left that it may lie in the middle of its cell.
+    """
+    inside = cells.within(window)
+    shares = (inside.shares / inside.shares.sum() * _SCALE).astype(np.int64)
+    first, last, shortest, longest = inside.bounds.T
+    pairs = (last - first) * (longest - shortest)
+    # Sums of what is left over are below a unit for each pair.
+    finer = _BITS - int(pairs.sum()).bit_length()
+    negligible = _NEGLIGIBLE * float((shares * (shortest + 1.0)).sum())
+    size = int(min(window, (last + longest).max() + 1))
+    found, unit, rest = [], 1.0, shares
+    while True:
+        per_pair, rest = np.divmod(rest, pairs)
+        is_last = float((rest * longest.astype(np.float64)).sum()) * unit <= negligible
+        found.append((unit, *_summed(inside.bounds, per_pair, rest if is_last else np.zeros_like(rest), size)))
+        if is_last:
+            return _steps(found)
+        rest, unit = rest << finer, unit / 2**finer
+
+
+def _summed(
+    bounds: NDArray[np.int64], per_pair: NDArray[np.int64], rest: NDArray[np.int64], size: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Beginning and holding requests by tokens: so many for each pair of a cell, and the rest at its middle."""
+    first, last, shortest, longest = bounds.T
     prompts, outputs = last - first, longest - shortest
-    per_pair = cells.shares // (prompts * outputs)
-    # What the division leaves over goes to the middle of the cell, so that nothing is lost.
-    rest = cells.shares - per_pair * (prompts * outputs)
     middle = (first + last + 1) // 2
     middle_end = middle + (shortest + longest + 1) // 2
-    size = int(min(window, (last + longest).max() + 1))
     begun = _Impulses(size)
     begun.add(first + 1, per_pair * outputs)
     begun.add(last + 1, -per_pair * outputs)
@@ -113,22 +151,34 @@ def steps_of_cells(cells: Cells, window: int) -> Steps:
     # Of prompts the first difference, of pairs the second: prompts that have begun are a ramp, and pairs that have
     # ended two. Sums wrap around in 64 bits on the way and come out right, as what they come to fits.
     beginning = np.cumsum(begun.at)
-    return Steps(decode=np.cumsum(beginning - np.cumsum(np.cumsum(ended.at))), beginning=beginning)
+    return beginning, np.cumsum(beginning - np.cumsum(np.cumsum(ended.at)))
 
 
-def lengths_of_bins(bounds: NDArray[np.int64], shares: NDArray[np.int64], window: int) -> Weights:
+def _steps(parts: list[tuple[float, NDArray[np.int64], NDArray[np.int64]]]) -> Steps:
+    """Add up requests that begin and that hold, each part in units of its own."""
+    ends = ((unit, np.append(begun, 0) - np.diff(decode, prepend=0, append=0)) for unit, begun, decode in parts)
+    return Steps(
+        decode=_added((unit, decode) for unit, _, decode in parts),
+        beginning=_added((unit, begun) for unit, begun, _ in parts),
+        final=_added(ends),
+    )
+
+
+def _added(parts: Iterable[tuple[float, NDArray[np.int64]]]) -> Weights:
+    total = [unit * part.astype(np.float64) for unit, part in parts]
+    return np.asarray(sum(total[1:], start=total[0]))
+
+
+def lengths_of_bins(bounds: NDArray[np.int64], shares: NDArray[np.float64], window: int) -> Weights:
     """How many requests have each total length, of bins (lower, upper]; longer ones count as filling the window."""
     lower, upper = bounds.T
-    per_length = shares // (upper - lower)
-    counts = _Impulses(int(min(upper.max(), window)) + 1)
-    counts.add(lower + 1, per_length)
-    counts.add(upper + 1, -per_length)
-    lengths = np.cumsum(counts.at)
-    # What lies beyond the window, and what division left over of bins that end before it.
-    beyond = np.maximum(upper - np.maximum(lower, window), 0)
-    left_over = shares - per_length * (upper - lower)
-    np.add.at(lengths, np.minimum(upper, len(lengths) - 1), per_length * beyond + left_over)
-    return lengths.astype(np.float64)
+    per_length = shares / (upper - lower)
+    ends = np.minimum(upper, window)
+    widths = np.maximum(ends - lower, 0)
+    places = np.repeat(lower + 1 - (np.cumsum(widths) - widths), widths) + np.arange(widths.sum())
+    lengths = np.bincount(places, np.repeat(per_length, widths), int(ends.max()) + 1)
+    lengths[-1] += float((per_length * (upper - np.maximum(lower, window)))[upper > window].sum())
+    return np.asarray(lengths, dtype=np.float64)
 
 
 class _Impulses:
