@@ -32,6 +32,10 @@ accuracy: test-environment
 simulation: test-environment
 	@$(test_python) -m tests.simulation.report
 
+# What a workload costs, as ratios to a bare endpoint in the same run.
+benchmark: test-environment
+	@$(test_python) -m benchmarks.workload_cost
+
 # Request logs by the million on DuckDB, Spark and NumPy: the same bins, and the memory that it takes. Some minutes;
 # ROWS=1000000 for fewer. The tests have a short form of it.
 warehouse: test-environment spark-environment

@@ -1,5 +1,7 @@
 """The one entrance: a question in, an answer out. No clock, randomness, I/O or logging."""
 
+from functools import lru_cache
+
 from service.capacity import caveats, ladder
 from service.capacity.answer import (
     Answer,
@@ -163,13 +165,19 @@ def _binding(budget: Budget, counts: Counts, basis: Basis) -> Binding:
 def _workload_summary(workload: Workload | None, observed: Observed | None, pools: int) -> WorkloadSummary | None:
     if workload is None or observed is None:
         return None
+    return _summary_of(str(workload.__struct_config__.tag), observed, pools)
+
+
+@lru_cache(maxsize=256)
+def _summary_of(kind: str, observed: Observed, pools: int) -> WorkloadSummary:
+    """Round what the lengths came to. Kept, as what is held is: rounding fractions takes longer than all around it."""
     lengths = observed.held
     bracket = None
     if lengths.length_weighted_blocks is not None:
         ends = sorted(pools * int(observed.blocks // mean) for mean in (lengths.length_weighted_blocks, lengths.blocks))
         bracket = UsersRange(*ends)
     return WorkloadSummary(
-        kind=str(workload.__struct_config__.tag),
+        kind=kind,
         requests=lengths.requests,
         mean_held_tokens=six_digits(lengths.tokens),
         mean_held_blocks=six_digits(lengths.blocks),

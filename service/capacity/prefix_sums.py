@@ -34,7 +34,7 @@ class PrefixSums:
 
     def over(self, low: Integers, high: Integers) -> list[list[int]]:
         """Sum of each cost over lengths low..high, low being 1 or more."""
-        return self._exact(lambda sums: sums.over(low, high), int(high.max(initial=0)))
+        return self._exact(lambda sums: sums.over(low, high), int(high.max(initial=0)), 1)
 
     def over_pairs(self, cells: Integers) -> list[list[int]]:
         """Sum of each cost over all steps of all (P, O) pairs of each cell: at P..P + O - 1 tokens.
@@ -42,17 +42,17 @@ class PrefixSums:
         Rows of `cells` are the first and last P, which lie within the end, and the first and last O.
         """
         longest = int((cells[:, 1] + cells[:, 3]).max(initial=0))
-        return self._exact(lambda sums: sums.over_pairs(cells), longest)
+        return self._exact(lambda sums: sums.over_pairs(cells), longest, 3)
 
     @cached_property
     def _floats(self) -> "_Orders":
         return _Orders(self._costs.astype(np.float64), goes_on=self._goes_on)
 
-    def _exact(self, amounts: Callable[["_Orders"], Amounts], longest: int) -> list[list[int]]:
-        """Sums that reach up to a length, which may lie far beyond the end."""
+    def _exact(self, amounts: Callable[["_Orders"], Amounts], longest: int, order: int) -> list[list[int]]:
+        """Sums of an order, F, S or T, that reach up to a length, which may lie far beyond the end."""
         bits = amounts(self._bits)
         rows: list[list[int]] = bits.tolist()
-        if int(self._costs.max()) * comb(max(longest, self._costs.shape[1]) + 2, 3) < _MOST:
+        if int(self._costs.max()) * comb(max(longest, self._costs.shape[1]) + order, order) < _MOST:
             return rows
         turns = np.rint((amounts(self._floats) - bits) / _TURN)
         if not turns.any():

@@ -20,7 +20,7 @@ from service.capacity.workload import Rows, Workload, table_of
 
 RISKS = (0.05, 0.01, 0.001)
 """Risks that every answer counts users at, beside the caller's own."""
-_FURTHER = 4
+_FURTHER = 3
 """Points of the risk curve beyond the counts."""
 
 

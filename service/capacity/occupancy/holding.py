@@ -7,6 +7,9 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+_LEVELS = (4.0, 1.0, 0.25)
+"""In mean shares."""
+
 
 @dataclass(frozen=True)
 class Holding:
@@ -39,12 +42,19 @@ class Holding:
         return max(int(np.gcd.reduce(self.blocks)), 1)
 
     @cached_property
-    def roughness(self) -> float:
-        """By how much shares rise and fall from each unit to the next, all added up: little where they are smooth."""
+    def roughness(self) -> tuple[tuple[float, float], ...]:
+        """What lies above a level, and by how much the rest rises and falls from unit to unit, for some levels.
+
+        A few large shares make all of it rough, and weigh little: cut off, they count by their weight alone.
+        """
         next_to = np.diff(self.blocks) == self.unit
-        before, after = self.shares[:-1], self.shares[1:]
-        changes = np.where(next_to, np.abs(after - before), before + after)
-        return float(self.shares[0] + changes.sum() + self.shares[-1])
+        found = []
+        for level in (float(self.shares.max()), *(times / len(self.shares) for times in _LEVELS)):
+            rest = np.minimum(self.shares, level)
+            before, after = rest[:-1], rest[1:]
+            changes = np.where(next_to, np.abs(after - before), before + after)
+            found.append((float((self.shares - rest).sum()), float(rest[0] + changes.sum() + rest[-1])))
+        return tuple(found)
 
     def beyond(self, budget: int) -> float:
         """The share of steps at which one request alone holds more than there is."""

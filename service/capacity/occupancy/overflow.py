@@ -2,7 +2,8 @@
 
 Cells see no more of a distribution than what varies slower than they do. That there is nothing else has to be shown:
 the characteristic function of what one request holds is at most R / (2 sin(t / 2)) at a frequency t, R being all its
-rises and falls added up (summation by parts), and of the sum of N requests the N-th power of it.
+rises and falls added up (summation by parts), and of the sum of N requests the N-th power of it. A part of it that is
+cut off counts by its weight.
 """
 
 from functools import cached_property
@@ -29,33 +30,43 @@ class Overflow:
         """Remember what one of them holds."""
         self.holding = holding
         self._most = most
-        self._by_budget: dict[int, Sums | None] = {}
+        self._by_budget: dict[int, tuple[Sums, float] | None] = {}
+        self._by_sum: dict[tuple[int, int], Sums] = {}
 
     @cached_property
     def _blocks(self) -> Sums:
         return Sums(whole(self.holding, self._most))
 
-    def _cells(self, budget: int) -> Sums | None:
-        """Sums by cells, which are laid out to end at the budget; null where there are as few whole blocks."""
+    def _cells(self, budget: int) -> tuple[Sums, float] | None:
+        """Sums by cells, which are laid out to end at the budget, and what they don't see of one request (a logarithm).
+
+        Null where there are as few whole blocks.
+        """
         if budget not in self._by_budget:
             lattice = smoothed(self.holding, budget)
             sums = None if lattice is None else Sums(lattice)
-            self._by_budget[budget] = sums if sums is not None and sums.is_stable else None
+            self._by_budget[budget] = None
+            if sums is not None and sums.is_stable:
+                slowest = 2 * sin(pi / (4 * sums.step))
+                finer = log(min(1.0, *(above + rest / slowest for above, rest in self.holding.roughness)))
+                self._by_budget[budget] = sums, finer
         return self._by_budget[budget]
 
     def _smooth(self, requests: int, budget: int) -> Sums | None:
         """Sums by cells where they see all of so many requests; else null."""
-        cells = self._cells(budget)
-        if cells is None:
+        known = self._cells(budget)
+        if known is None:
             return None
-        finer = log(min(self.holding.roughness / (2 * sin(pi / (4 * cells.step))), 1.0))
+        cells, finer = known
         if max(cells.reach(requests), requests * finer) > _SMOOTH:
             return None
         return cells if cells.doubt(requests, budget) <= _SURE else None
 
     def _sums(self, requests: int, budget: int) -> Sums:
         """What the sum of so many is read from."""
-        return self._smooth(requests, budget) or self._blocks
+        if (requests, budget) not in self._by_sum:
+            self._by_sum[requests, budget] = self._smooth(requests, budget) or self._blocks
+        return self._by_sum[requests, budget]
 
     def tail(self, requests: int, budget: int) -> float:
         """The chance that so many requests together hold more than `budget` blocks."""
@@ -64,8 +75,8 @@ class Overflow:
     def users(self, budget: int, risk: float) -> int:
         """The most requests whose chance of an overflow stays below a risk."""
         guess = by_moments(self.holding, budget, risk)
-        cells = self._smooth(guess, budget) if guess and risk >= _LEAST_RISK else None
-        if cells is not None:
+        cells = self._sums(guess, budget) if guess and risk >= _LEAST_RISK else self._blocks
+        if not cells.is_exact:
             users = cells.largest(budget, risk, guess)
             if users and all(self._is_clear(number, budget, risk) for number in (users, users + 1)):
                 return users
@@ -74,8 +85,8 @@ class Overflow:
 
     def _is_clear(self, requests: int, budget: int, risk: float) -> bool:
         """Whether no closer look can move a count by cells to the other side of the risk."""
-        cells = self._smooth(requests, budget)
-        return cells is not None and abs(cells.tail(requests, budget) - risk) > _MARGIN
+        cells = self._sums(requests, budget)
+        return not cells.is_exact and abs(cells.tail(requests, budget) - risk) > _MARGIN
 
     def holds(self, requests: int, budget: int, risk: float) -> bool:
         """Whether so many requests stay below a risk."""

@@ -20,6 +20,8 @@ _NEGLIGIBLE = -38.0
 """Values below e^-38 change no tail by more than 1e-11: they are read with weights of e^12 at most, that fall."""
 _ROUNDING = 1e-12
 _SPLIT = 3 / 128
+_DIGITS = 1e-7
+"""To what share a mean is found: one digit more than is shown."""
 _STEP = 1.05
 """By what a first guess at a mean is raised or lowered until it lies on the other side."""
 CLOSE = 1e-9
@@ -79,6 +81,11 @@ class Sums:
         off = _SPLIT * (2 * np.pi / self._size * np.arange(len(waves))) ** 4
         reader = self._reader(self._lattice.cells(budget), len(waves))
         return float(requests * (np.abs(waves) ** (requests - 1) * off * np.abs(reader)).sum())
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether amounts lie on the lattice as they are, or by their mean at least, and not smoothed."""
+        return not self._lattice.is_smoothed
 
     @property
     def is_stable(self) -> bool:
@@ -160,7 +167,7 @@ def largest_number(holds: Callable[[int], bool], guess: int) -> int:
 
 
 def largest_mean(tail: Callable[[float], float], risk: float, guess: float) -> float:
-    """The largest Poisson mean whose tail stays below a risk, to 9 digits (regula falsi, with halved ends).
+    """The largest Poisson mean whose tail stays below a risk, to 7 digits (regula falsi, with halved ends).
 
     `guess` is a start above zero. The tail rises with the mean, from none of it.
     """
@@ -176,7 +183,7 @@ def largest_mean(tail: Callable[[float], float], risk: float, guess: float) -> f
     if below > low:
         low, at_low = below, at_below
     side = 0
-    while high - low > 1e-9 * high:
+    while high - low > _DIGITS * high:
         middle = high - at_high * (high - low) / (at_high - at_low)
         at_middle = tail(middle) - aim
         if at_middle > 0:
