@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import sqrt
+from math import sin, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,13 +38,22 @@ class Holding:
         """Blocks that all amounts are multiples of."""
         return max(int(np.gcd.reduce(self.blocks)), 1)
 
+    def most_wave(self, angle: float) -> float:
+        """The most that the characteristic function can be at this angle per unit, and at any wider one.
+
+        It is at most R / (2 sin(angle / 2)), R being all rises and falls of the shares from each unit to the next added
+        up (summation by parts); and where the first ones are taken apart, their shares and that of the others.
+        """
+        before, rises = self._rises
+        return min(1.0, float((before + rises / (2 * sin(angle / 2))).min()))
+
     @cached_property
-    def roughness(self) -> float:
-        """By how much shares rise and fall from each unit to the next, all added up: little where they are smooth."""
+    def _rises(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """From each amount on: the shares before it, and all rises and falls from it to the end."""
         next_to = np.diff(self.blocks) == self.unit
-        before, after = self.shares[:-1], self.shares[1:]
-        changes = np.where(next_to, np.abs(after - before), before + after)
-        return float(self.shares[0] + changes.sum() + self.shares[-1])
+        here, there = self.shares[:-1], self.shares[1:]
+        changes = np.append(np.where(next_to, np.abs(there - here), here + there), self.shares[-1])
+        return np.cumsum(self.shares) - self.shares, self.shares + np.cumsum(changes[::-1])[::-1]
 
     def beyond(self, budget: int) -> float:
         """The share of steps at which one request alone holds more than there is."""

@@ -1,12 +1,11 @@
 """The chance of an overflow, by cells where that can't change a count, else block by block.
 
-Cells see no more of a distribution than what varies slower than they do. That there is nothing else has to be shown:
-the characteristic function of what one request holds is at most R / (2 sin(t / 2)) at a frequency t, R being all its
-rises and falls added up (summation by parts), and of the sum of N requests the N-th power of it.
+Cells see no more of a distribution than what varies slower than they do. That there is nothing else has to be shown: of
+the sum of N requests, that the N-th power of what one of them has of faster waves is next to nothing.
 """
 
 from functools import cached_property
-from math import log, pi, sin
+from math import log, pi
 
 from service.capacity.occupancy.bounds import by_moments
 from service.capacity.occupancy.holding import Holding
@@ -48,7 +47,7 @@ class Overflow:
         cells = self._cells(budget)
         if cells is None:
             return None
-        finer = log(min(self.holding.roughness / (2 * sin(pi / (4 * cells.step))), 1.0))
+        finer = log(self.holding.most_wave(pi / (2 * cells.step)))
         if max(cells.reach(requests), requests * finer) > _SMOOTH:
             return None
         return cells if cells.doubt(requests, budget) <= _SURE else None
