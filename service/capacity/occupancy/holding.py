@@ -2,13 +2,10 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import sqrt
+from math import sin, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-
-_LEVELS = (4.0, 1.0, 0.25)
-"""In mean shares."""
 
 
 @dataclass(frozen=True)
@@ -41,20 +38,22 @@ class Holding:
         """Blocks that all amounts are multiples of."""
         return max(int(np.gcd.reduce(self.blocks)), 1)
 
-    @cached_property
-    def roughness(self) -> tuple[tuple[float, float], ...]:
-        """What lies above a level, and by how much the rest rises and falls from unit to unit, for some levels.
+    def most_wave(self, angle: float) -> float:
+        """The most that the characteristic function can be at this angle per unit, and at any wider one.
 
-        A few large shares make all of it rough, and weigh little: cut off, they count by their weight alone.
+        It is at most R / (2 sin(angle / 2)), R being all rises and falls of the shares from each unit to the next added
+        up (summation by parts); and where the first ones are taken apart, their shares and that of the others.
         """
+        before, rises = self._rises
+        return min(1.0, float((before + rises / (2 * sin(angle / 2))).min()))
+
+    @cached_property
+    def _rises(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """From each amount on: the shares before it, and all rises and falls from it to the end."""
         next_to = np.diff(self.blocks) == self.unit
-        found = []
-        for level in (float(self.shares.max()), *(times / len(self.shares) for times in _LEVELS)):
-            rest = np.minimum(self.shares, level)
-            before, after = rest[:-1], rest[1:]
-            changes = np.where(next_to, np.abs(after - before), before + after)
-            found.append((float((self.shares - rest).sum()), float(rest[0] + changes.sum() + rest[-1])))
-        return tuple(found)
+        here, there = self.shares[:-1], self.shares[1:]
+        changes = np.append(np.where(next_to, np.abs(there - here), here + there), self.shares[-1])
+        return np.cumsum(self.shares) - self.shares, self.shares + np.cumsum(changes[::-1])[::-1]
 
     def beyond(self, budget: int) -> float:
         """The share of steps at which one request alone holds more than there is."""

@@ -1,13 +1,11 @@
 """The chance of an overflow, by cells where that can't change a count, else block by block.
 
-Cells see no more of a distribution than what varies slower than they do. That there is nothing else has to be shown:
-the characteristic function of what one request holds is at most R / (2 sin(t / 2)) at a frequency t, R being all its
-rises and falls added up (summation by parts), and of the sum of N requests the N-th power of it. A part of it that is
-cut off counts by its weight.
+Cells see no more of a distribution than what varies slower than they do. That there is nothing else has to be shown: of
+the sum of N requests, that the N-th power of what one of them has of faster waves is next to nothing.
 """
 
 from functools import cached_property
-from math import log, pi, sin
+from math import log, pi
 
 from service.capacity.occupancy.bounds import by_moments
 from service.capacity.occupancy.holding import Holding
@@ -47,9 +45,7 @@ class Overflow:
             sums = None if lattice is None else Sums(lattice)
             self._by_budget[budget] = None
             if sums is not None and sums.is_stable:
-                slowest = 2 * sin(pi / (4 * sums.step))
-                finer = log(min(1.0, *(above + rest / slowest for above, rest in self.holding.roughness)))
-                self._by_budget[budget] = sums, finer
+                self._by_budget[budget] = sums, log(self.holding.most_wave(pi / (2 * sums.step)))
         return self._by_budget[budget]
 
     def _smooth(self, requests: int, budget: int) -> Sums | None:
