@@ -78,6 +78,18 @@ def counts_of(
     )
 
 
+def counts_at_ends(
+    question: Question, deployment: Deployment, held: tuple[Held, ...] | None, crowds: tuple[Crowd, ...] | None
+) -> tuple[Counts, Counts, Counts]:
+    """Count users at worst, most likely and at best: once, where nothing is in doubt."""
+    likely = counts_of(question, deployment, held, crowds, most_likely)
+    doubted = [budget.kv for budget in deployment.budgets] + [crowd.users for crowd in crowds or ()]
+    if all(estimate.low == estimate.high for estimate in doubted):
+        return likely, likely, likely
+    worst, best = (counts_of(question, deployment, held, crowds, end) for end in (at_worst, at_best))
+    return worst, likely, best
+
+
 def basis_of(question: Question) -> Basis:
     """What is counted: as the target says, else what the workload allows."""
     if question.targets is not None:

@@ -9,8 +9,9 @@ place for ceil(P / chunk) - 1 steps before the one that ends its prefill, and a 
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import lcm
 from operator import mul
 from typing import Literal
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from service.capacity.errors import Fault, Refused
 from service.capacity.prefix_sums import PrefixSums, pairs_beyond
-from service.capacity.units import ceil_div, exact
+from service.capacity.units import ceil_div, exact, six_digits
 from service.capacity.workload import Joint, Mean, Paired, Rows, Total, table_of
 
 Tokens = NDArray[np.int64]
@@ -46,7 +47,8 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens that a decode step yields on average, a draft's that were accepted included."""
 
 
-class Held(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Held:
     """What a running request holds on average, and what became of the requests that the window cuts."""
 
     requests: int
@@ -60,6 +62,14 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     length_weighted_blocks: Fraction | None
     """`total` only: mean blocks with each request weighted by its length, the other end of what is possible."""
     confidence: Literal["high", "medium", "low"]
+
+    @cached_property
+    def shown(self) -> tuple[float, float, float, float]:
+        """Tokens, blocks, and the shares rejected and truncated, as an answer rounds them: once for all answers."""
+        tokens, blocks, rejected, truncated = map(
+            six_digits, (self.tokens, self.blocks, self.rejected_share, self.truncated_share)
+        )
+        return tokens, blocks, rejected, truncated
 
 
 def held(workload: Paired, *, running: Running, cost: Cost) -> Held:

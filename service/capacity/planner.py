@@ -1,7 +1,5 @@
 """The one entrance: a question in, an answer out. No clock, randomness, I/O or logging."""
 
-from functools import lru_cache
-
 from service.capacity import caveats, ladder
 from service.capacity.answer import (
     Answer,
@@ -19,13 +17,10 @@ from service.capacity.budget import Budget
 from service.capacity.cache_summary import kv_cache_of
 from service.capacity.counts import (
     Counts,
-    at_best,
-    at_worst,
     basis_of,
-    counts_of,
+    counts_at_ends,
     held_by_memory,
     interval_of,
-    most_likely,
 )
 from service.capacity.deployment import Deployment, deploy
 from service.capacity.errors import Fault, UnsupportedCombination
@@ -43,7 +38,7 @@ from service.capacity.occupancy_answer import (
 from service.capacity.pool_lengths import Observed, held_in_each, running_of
 from service.capacity.question import Basis, Pinned, Question, Spec
 from service.capacity.rungs import Rung
-from service.capacity.units import shown_gib, shown_kib, six_digits
+from service.capacity.units import shown_gib, shown_kib
 from service.capacity.workload import Workload
 
 PLANNER = 3
@@ -62,9 +57,7 @@ def plan(question: Question) -> Answer:
     budget, pool = rank.budget, rank.pool
     held = _held(question, deployment)
     crowds = crowds_in_each(question, deployment)
-    worst, likely, best = (
-        counts_of(question, deployment, held, crowds, end) for end in (at_worst, most_likely, at_best)
-    )
+    worst, likely, best = counts_at_ends(question, deployment, held, crowds)
     fits = likely.fits
     token = ladder.token_rung(question, deployment, rank)
     window = ladder.window_rung(question, token, pool)
@@ -165,24 +158,18 @@ def _binding(budget: Budget, counts: Counts, basis: Basis) -> Binding:
 def _workload_summary(workload: Workload | None, observed: Observed | None, pools: int) -> WorkloadSummary | None:
     if workload is None or observed is None:
         return None
-    return _summary_of(str(workload.__struct_config__.tag), observed, pools)
-
-
-@lru_cache(maxsize=256)
-def _summary_of(kind: str, observed: Observed, pools: int) -> WorkloadSummary:
-    """Round what the lengths came to. Kept, as what is held is: rounding fractions takes longer than all around it."""
-    lengths = observed.held
-    bracket = None
+    lengths, bracket = observed.held, None
+    tokens, blocks, rejected, truncated = lengths.shown
     if lengths.length_weighted_blocks is not None:
         ends = sorted(pools * int(observed.blocks // mean) for mean in (lengths.length_weighted_blocks, lengths.blocks))
         bracket = UsersRange(*ends)
     return WorkloadSummary(
-        kind=kind,
+        kind=str(workload.__struct_config__.tag),
         requests=lengths.requests,
-        mean_held_tokens=six_digits(lengths.tokens),
-        mean_held_blocks=six_digits(lengths.blocks),
-        rejected_share=six_digits(lengths.rejected_share),
-        truncated_share=six_digits(lengths.truncated_share),
+        mean_held_tokens=tokens,
+        mean_held_blocks=blocks,
+        rejected_share=rejected,
+        truncated_share=truncated,
         confidence=lengths.confidence,
         users_paged=bracket,
     )

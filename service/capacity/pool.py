@@ -78,6 +78,8 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def shared_blocks(self) -> int:
         """Blocks of the prefix that all running requests hold together."""
+        if not self.shared_prefix:
+            return 0
         return sum(
             share * group.span.shared_blocks(group.block, self._held_terms)
             for group, share in zip(self.groups, self.shares, strict=True)

@@ -1,6 +1,7 @@
 """What a running request of a workload holds in a pool."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -27,7 +28,8 @@ class Observed(msgspec.Struct, frozen=True):
     @property
     def users(self) -> int:
         """Requests that run when each holds the average."""
-        return int(self.blocks // self.held.blocks)
+        mean = self.held.blocks
+        return self.blocks * mean.denominator // mean.numerator
 
 
 def running_of(question: Question, window: int) -> Running:
@@ -68,7 +70,7 @@ def _held(pool: Pool, workload: Workload, running: Running) -> Held:
         found.append((share, held(workload, running=running, cost=part.held_costs)))
     first = found[0][1]
     weighted = [(share, part.length_weighted_blocks) for share, part in found]
-    return msgspec.structs.replace(
+    return replace(
         first,
         blocks=sum((share * part.blocks for share, part in found), Fraction(0)),
         length_weighted_blocks=(
