@@ -45,26 +45,55 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     fits: bool
 
 
+class _Memory(msgspec.Struct, frozen=True):
+    """What memory holds at one end, on its own."""
+
+    starts: bool
+    """Whether every stage without a cache has room for its weights and reserve: else nobody is served."""
+    is_short: bool
+    worst_case: int
+    observed: Observed | None
+
+
 def counts_of(
-    question: Question,
-    deployment: Deployment,
-    held: tuple[Held, ...] | None,
-    crowds: tuple[Crowd, ...] | None,
-    end: End,
-) -> Counts:
-    """Count users at one end. `held` says what a request of the workload holds on each rank, `crowds` how many run."""
-    levers, targets = question.levers, question.targets
-    copies, window = levers.data_parallel, levers.max_model_len
-    # A stage without a cache that has no room for its weights and reserve doesn't start, and so nobody is served.
-    starts = int(all(end(budget.kv) >= 0 for budget in deployment.bare))
-    pools = [rank.pool_of(starts * end(rank.budget.kv)) for rank in deployment.ranks]
-    worst_case = copies * min(pool.usable // pool.cost(window) for pool in pools)
+    question: Question, deployment: Deployment, held: tuple[Held, ...] | None, crowds: tuple[Crowd, ...] | None
+) -> tuple[Counts, Counts, Counts]:
+    """Count users at worst, most likely and at best.
+
+    `held` says what a request of the workload holds on each rank, `crowds` how many run.
+    """
+    likely = _memory(question, deployment, held, most_likely)
+    if all(budget.kv.low == budget.kv.high for budget in deployment.budgets):
+        memories = {at_worst: likely, most_likely: likely, at_best: likely}
+    else:
+        memories = {end: _memory(question, deployment, held, end) for end in (at_worst, at_best)} | {
+            most_likely: likely
+        }
+    worst, middle, best = (_counts(question, memories[end], crowds, end) for end in (at_worst, most_likely, at_best))
+    return worst, middle, best
+
+
+def _memory(question: Question, deployment: Deployment, held: tuple[Held, ...] | None, end: End) -> _Memory:
+    starts = all(end(budget.kv) >= 0 for budget in deployment.bare)
+    pools = [rank.pool_of(int(starts) * end(rank.budget.kv)) for rank in deployment.ranks]
     observed = None
     if held is not None:
         fits = (Observed(pool.left_to_requests, own) for pool, own in zip(pools, held, strict=True))
         observed = min(fits, key=lambda fit: fit.users)
-    paged = None if observed is None else copies * observed.users
-    at_risk = None if crowds is None else copies * starts * min(end(crowd.users) for crowd in crowds)
+    return _Memory(
+        starts=starts,
+        is_short=deployment.is_short(end),
+        worst_case=min(pool.usable // pool.cost(question.levers.max_model_len) for pool in pools),
+        observed=observed,
+    )
+
+
+def _counts(question: Question, memory: _Memory, crowds: tuple[Crowd, ...] | None, end: End) -> Counts:
+    levers, targets = question.levers, question.targets
+    copies = levers.data_parallel
+    worst_case = copies * memory.worst_case
+    paged = None if memory.observed is None else copies * memory.observed.users
+    at_risk = None if crowds is None else copies * int(memory.starts) * min(end(crowd.users) for crowd in crowds)
     by_memory = held_by_memory(basis_of(question), worst_case, paged, at_risk)
     cap = levers.max_num_seqs
     admitted = by_memory if cap is None else min(by_memory, cap * copies)
@@ -73,21 +102,9 @@ def counts_of(
         paged=paged,
         at_risk=at_risk,
         admitted=admitted,
-        observed=observed,
-        fits=worst_case > 0 and not deployment.is_short(end) and (targets is None or admitted >= targets.users),
+        observed=memory.observed,
+        fits=worst_case > 0 and not memory.is_short and (targets is None or admitted >= targets.users),
     )
-
-
-def counts_at_ends(
-    question: Question, deployment: Deployment, held: tuple[Held, ...] | None, crowds: tuple[Crowd, ...] | None
-) -> tuple[Counts, Counts, Counts]:
-    """Count users at worst, most likely and at best: once, where nothing is in doubt."""
-    likely = counts_of(question, deployment, held, crowds, most_likely)
-    doubted = [budget.kv for budget in deployment.budgets] + [crowd.users for crowd in crowds or ()]
-    if all(estimate.low == estimate.high for estimate in doubted):
-        return likely, likely, likely
-    worst, best = (counts_of(question, deployment, held, crowds, end) for end in (at_worst, at_best))
-    return worst, likely, best
 
 
 def basis_of(question: Question) -> Basis:

@@ -35,11 +35,11 @@ def crowds_in_each(question: Question, deployment: Deployment) -> tuple[Crowd, .
 def _crowd(question: Question, rank: Rank, running: Running) -> Crowd | None:
     assert question.workload is not None
     kv = rank.budget.kv
-    low, best, high = (rank.pool_of(end).left_to_requests for end in (kv.low, kv.best, kv.high))
+    left = {end: rank.pool_of(end).left_to_requests for end in {kv.low, kv.best, kv.high}}
     setting = Setting(
         pool=rank.pool.priced,
         running=running,
-        blocks=Estimate(low, best, high),
+        blocks=Estimate(left[kv.low], left[kv.best], left[kv.high]),
         risk=question.risk,
         tau=question.tau,
     )

@@ -18,7 +18,7 @@ from service.capacity.cache_summary import kv_cache_of
 from service.capacity.counts import (
     Counts,
     basis_of,
-    counts_at_ends,
+    counts_of,
     held_by_memory,
     interval_of,
 )
@@ -57,7 +57,7 @@ def plan(question: Question) -> Answer:
     budget, pool = rank.budget, rank.pool
     held = _held(question, deployment)
     crowds = crowds_in_each(question, deployment)
-    worst, likely, best = counts_at_ends(question, deployment, held, crowds)
+    worst, likely, best = counts_of(question, deployment, held, crowds)
     fits = likely.fits
     token = ladder.token_rung(question, deployment, rank)
     window = ladder.window_rung(question, token, pool)
