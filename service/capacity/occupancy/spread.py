@@ -55,7 +55,7 @@ def spread_of(workload: Workload, running: Running) -> Spread | None:
         case Total():
             return _of_total(workload, running)
         case Joint():
-            cells = _cells(workload, running.window)
+            cells = cells_of(workload, running.window)
             counts = np.array([count for _, _, count in workload.counts], dtype=np.float64)
             known = _known(steps_of_cells(cells, running.window), running)
             return msgspec.structs.replace(known, most_tokens=most_mean(cells.bounds, counts, running.window))
@@ -97,7 +97,8 @@ def _of_total(workload: Total, running: Running) -> Spread:
     )
 
 
-def _cells(workload: Joint, window: int) -> Cells:
+def cells_of(workload: Joint, window: int) -> Cells:
+    """The cells of a joint histogram with their shares of all requests; open bins end at the window."""
     requests = sum(count for _, _, count in workload.counts)
     bounds = [
         (*edges_of(workload.prompt_edges, i, window), *edges_of(workload.output_edges, j, window))

@@ -86,8 +86,11 @@ def steps_of_rows(rows: NDArray[np.int64], window: int) -> Steps:
     return Steps(decode=np.cumsum(begun - ended), beginning=begun)
 
 
-def steps_of_cells(cells: Cells, window: int) -> Steps:
-    """Steps of requests that are known by the cells of a joint histogram; prompts that leave no room are left out."""
+def steps_of_cells(cells: Cells, window: int, longest_prompt: int | None = None) -> Steps:
+    """Steps of requests that are known by the cells of a joint histogram; prompts that leave no room are left out.
+
+    So are those of more than `longest_prompt` tokens, where it is given.
+    """
     first, last, shortest, longest = cells.bounds.T
     prompts, outputs = last - first, longest - shortest
     per_pair = cells.shares // (prompts * outputs)
@@ -96,6 +99,9 @@ def steps_of_cells(cells: Cells, window: int) -> Steps:
     middle = (first + last + 1) // 2
     middle_end = middle + (shortest + longest + 1) // 2
     size = int(min(window, (last + longest).max() + 1))
+    if longest_prompt is not None:
+        last = np.minimum(last, np.maximum(first, longest_prompt))
+        prompts, rest = last - first, np.where(middle <= longest_prompt, rest, 0)
     begun = _Impulses(size)
     begun.add(first + 1, per_pair * outputs)
     begun.add(last + 1, -per_pair * outputs)
