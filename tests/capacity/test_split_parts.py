@@ -11,6 +11,7 @@ from service.capacity.occupancy.steps import SCALE, Steps
 from service.capacity.split.parting import RouteBy, long_part, short_part, short_window, steps_of
 from service.capacity.split.places import candidates_of
 from service.capacity.workload import Joint, Rows
+from tests.questions import answered
 
 ROUTES: tuple[RouteBy, ...] = ("total", "prompt")
 
@@ -116,6 +117,17 @@ def test_no_short_request_is_cut_by_the_window_of_its_pool(
     for prompt, output, _ in pairs_of(joint, window):
         if prompt < window and (prompt if route_by == "prompt" else prompt + output) <= at:
             assert min(prompt + output, window) <= shorter
+
+
+def test_cells_that_reach_far_beyond_the_window_count_by_what_of_them_lies_inside() -> None:
+    """A pair of a cell of 2^62 pairs is less than the smallest share; the exact mean knows no such limit."""
+    far = 2**31 - 1
+    lengths = {"kind": "joint", "prompt_edges": [0, far], "output_edges": [0, far], "counts": [[0, 0, 5]]}
+    answer = answered(workload=lengths)
+    assert answer.occupancy is not None
+    assert answer.workload is not None
+    assert answer.occupancy.mean_held_blocks.value == answer.workload.mean_held_blocks
+    assert answer.users.at(0.01) == answered(workload=lengths | {"prompt_edges": [0, 2**26]}).users.at(0.01)
 
 
 def test_a_window_of_prompts_leaves_room_for_the_longest_output_after_a_short_one() -> None:

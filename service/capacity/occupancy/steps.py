@@ -91,6 +91,7 @@ def steps_of_cells(cells: Cells, window: int, longest_prompt: int | None = None)
 
     So are those of more than `longest_prompt` tokens, where it is given.
     """
+    cells = within(cells, window)
     first, last, shortest, longest = cells.bounds.T
     prompts, outputs = last - first, longest - shortest
     per_pair = cells.shares // (prompts * outputs)
@@ -98,7 +99,7 @@ def steps_of_cells(cells: Cells, window: int, longest_prompt: int | None = None)
     rest = cells.shares - per_pair * (prompts * outputs)
     middle = (first + last + 1) // 2
     middle_end = middle + (shortest + longest + 1) // 2
-    size = int(min(window, (last + longest).max() + 1))
+    size = int(min(window, (last + longest).max(initial=0) + 1))
     if longest_prompt is not None:
         last = np.minimum(last, np.maximum(first, longest_prompt))
         prompts, rest = last - first, np.where(middle <= longest_prompt, rest, 0)
@@ -120,6 +121,37 @@ def steps_of_cells(cells: Cells, window: int, longest_prompt: int | None = None)
     # ended two. Sums wrap around in 64 bits on the way and come out right, as what they come to fits.
     beginning = np.cumsum(begun.at)
     return Steps(decode=np.cumsum(beginning - np.cumsum(np.cumsum(ended.at))), beginning=beginning)
+
+
+def within(cells: Cells, window: int) -> Cells:
+    """Leave out what is the same for all: prompts without room, and by how much an output passes the window.
+
+    Cells then have no more pairs than the window squared, which is little beside `SCALE`.
+    """
+    first, last, shortest, longest = cells.bounds.T
+    ends = np.minimum(last, window - 1)
+    shares = _part(cells.shares, ends - first, last - first)
+    up_to = np.clip(longest, shortest, np.maximum(shortest, window))
+    found = []
+    for low, high, part in (
+        (shortest, up_to, _part(shares, up_to - shortest, longest - shortest)),
+        # An output of the whole window is cut after any prompt, as a longer one is.
+        (
+            np.full_like(shortest, window - 1),
+            np.full_like(longest, window),
+            _part(shares, longest - up_to, longest - shortest),
+        ),
+    ):
+        kept = (ends > first) & (part > 0)
+        found.append((np.stack([first, ends, low, high], axis=1)[kept], part[kept]))
+    bounds, parts = (np.concatenate(both) for both in zip(*found, strict=True))
+    return Cells(bounds, parts)
+
+
+def _part(shares: NDArray[np.int64], part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.int64]:
+    """So much of each share, rounded down: in two steps, as the product may pass 64 bits."""
+    each, rest = np.divmod(shares, whole)
+    return np.asarray(each * part + rest * part // whole)
 
 
 def lengths_of_bins(bounds: NDArray[np.int64], shares: NDArray[np.int64], window: int) -> Weights:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.capacity.occupancy.spread import cells_of
-from service.capacity.occupancy.steps import Cells, Steps, steps_of_cells, steps_of_rows
+from service.capacity.occupancy.steps import Cells, Steps, steps_of_cells, steps_of_rows, within
 from service.capacity.workload import Joint, Rows
 
 RouteBy = Literal["total", "prompt"]
@@ -37,7 +37,7 @@ def short_part(lengths: Lengths, whole: Steps, *, at: int, window: int, route_by
     cells = cells_of(lengths, window)
     if route_by == "prompt":
         return steps_of_cells(cells, window, longest_prompt=at)
-    return _ending_by(at, cells, whole)
+    return _ending_by(at, within(cells, window), whole)
 
 
 def long_part(whole: Steps, short: Steps) -> Steps:
