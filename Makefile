@@ -1,5 +1,6 @@
 # `make up` serves on http://127.0.0.1:8750, `make test` runs the tests, `make accuracy` compares plans with what engines
-# printed. All install what they need: Python 3.11 or newer with its venv module, and make, are all that has to be there.
+# printed. All install what they need: Python 3.11 or newer with its venv module, and make, are all that has to be there;
+# and Java 17 for `make warehouse` and `make spark`, which read logs by Spark as well.
 #
 #   PYTHON=python3.13   another Python than python3
 #   ARGS="--port 9000"  more arguments: of `headcount serve` for `make up`, of pytest for `make test`
@@ -12,8 +13,8 @@ ARGS ?=
 venv = PYTHON='$(PYTHON)' scripts/venv.sh
 test_python = .venv-test/bin/python
 
-.PHONY: up test accuracy check lint types contracts check-migrations check-openapi openapi format locks clean
-.PHONY: test-environment openapi-linters
+.PHONY: up test accuracy warehouse spark check lint types contracts check-migrations check-openapi openapi format locks clean
+.PHONY: test-environment spark-environment openapi-linters
 
 # exec: the server takes this shell's place, so that Ctrl-C reaches it and make waits until it has stopped.
 up:
@@ -25,6 +26,15 @@ test: test-environment openapi-linters
 # Users and tokens against public start-up logs, by cache kind, engine and TP: what fits, what misses, what is left out.
 accuracy: test-environment
 	@$(test_python) -m tests.accuracy.report
+
+# Request logs by the million on DuckDB, Spark and NumPy: the same bins, and the memory that it takes. Some minutes;
+# ROWS=1000000 for fewer. The tests have a short form of it.
+warehouse: test-environment spark-environment
+	@$(test_python) -m tests.warehouse.large
+
+# The tests of what reads request logs, those with Spark too, which `make test` skips where it isn't installed.
+spark: test-environment spark-environment
+	@$(test_python) -m pytest tests/warehouse $(ARGS)
 
 check: lint types contracts check-migrations check-openapi
 
@@ -65,7 +75,14 @@ locks:
 	@$(PYTHON) -m venv .venv-locks
 	@.venv-locks/bin/python -m pip install -qq --disable-pip-version-check 'uv>=0.9'
 	@$(compile) --output-file requirements.lock
-	@$(compile) --group test --constraint requirements.lock --output-file requirements-test.lock
+	@$(compile) --extra warehouse --constraint requirements.lock --output-file requirements-warehouse.lock
+	@$(compile) --extra spark --group build-spark --constraint requirements.lock --output-file requirements-spark.lock
+	@$(compile) --extra warehouse --group test --constraint requirements-warehouse.lock \
+		--output-file requirements-test.lock
+
+# Of `headcount workload from --engine spark`: 1.1 GB, so only where it is asked for. `make test` uses it where it is.
+spark-environment:
+	@$(venv) .venv-spark requirements-spark.lock
 
 test-environment:
 	@$(venv) .venv-test requirements-test.lock
@@ -81,5 +98,5 @@ tests/openapi/node_modules/.installed: tests/openapi/package-lock.json
 
 # The data of `make up` stays.
 clean:
-	rm -rf .venv .venv-test .venv-locks tests/openapi/node_modules dist .mypy_cache .pytest_cache .ruff_cache \
+	rm -rf .venv .venv-test .venv-spark .venv-locks tests/openapi/node_modules dist .mypy_cache .pytest_cache .ruff_cache \
 		.import_linter_cache .hypothesis

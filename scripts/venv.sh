@@ -64,8 +64,16 @@ echo "Installing what $lock pins into $folder: about half a minute, more on a sl
 rm -f "$made"
 "$python" -m venv --clear "$folder" || stop "$folder could not be made: see above"
 # Two times quiet leaves pip's errors. Wheels only: a source distribution would fetch what it is built with, unhashed.
+# PySpark comes as nothing else: what it is built with is in its lock, and is installed before it.
+wheels_only="--require-hashes --only-binary :all:"
+if grep -q '^pyspark==' "$lock"; then
+    sed -n '/^setuptools==/,/[^\\]$/p' "$lock" >"$folder/build.lock"
+    "$folder/bin/python" -m pip install -qq --disable-pip-version-check --no-input \
+        $wheels_only -r "$folder/build.lock" || stop "what PySpark is built with could not be installed: see above"
+    wheels_only="$wheels_only --no-binary pyspark --no-build-isolation"
+fi
 "$folder/bin/python" -m pip install -qq --disable-pip-version-check --no-input \
-    --require-hashes --only-binary :all: -r "$lock" || stop "$lock could not be installed: see above"
+    $wheels_only -r "$lock" || stop "$lock could not be installed: see above"
 "$folder/bin/python" -m pip install -qq --disable-pip-version-check --no-input \
     --no-build-isolation --no-deps --no-index --editable . || stop "the project could not be installed: see above"
 echo "$fingerprint" >"$made"

@@ -16,6 +16,8 @@ _SINGLE = (
     "equivalent_memory_fraction",
     "state_page_padding_percent",
     "cuda_graphs_in_budget",
+    "cache_set_by_hand",
+    "unquantised",
     "first_engine",
     "initialised",
 )

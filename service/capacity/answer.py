@@ -148,7 +148,7 @@ class Occupancy(msgspec.Struct, frozen=True, kw_only=True):
     """How full one pool gets with users of this workload, at the question's risk."""
 
     method: Literal["blocks", "cells"]
-    """Whether sums were counted block by block, or in cells of several blocks that keep the mean."""
+    """Whether sums were counted block by block, or in cells of several blocks, where these can't change a count."""
     prefill_steps: Number
     """Steps that a request holds its whole prompt before the one that ends its prefill, on average."""
     drafted_tokens: Number

@@ -8,9 +8,10 @@ the same steps as a distribution. What an engine adds to O steps (`Running`): a 
 place for ceil(P / chunk) - 1 steps before the one that ends its prefill, and a decode step yields `accepted` tokens.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from math import lcm
+from operator import mul
 from typing import Literal
 
 import msgspec
@@ -18,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.capacity.errors import Fault, Refused
-from service.capacity.prefix_sums import PrefixSums, Ramp, over_pairs
+from service.capacity.prefix_sums import PrefixSums, pairs_beyond
 from service.capacity.units import ceil_div, exact
-from service.capacity.workload import Joint, Mean, Paired, Rows, Total
+from service.capacity.workload import Joint, Mean, Paired, Rows, Total, table_of
 
 Tokens = NDArray[np.int64]
 
@@ -107,36 +108,29 @@ def _held_mean(workload: Mean, window: int, cost: Cost) -> Held:
 def _held_total(workload: Total, window: int, cost: Cost) -> Held:
     lengths = _tokens_up_to(window)
     blocks = _costs(cost, lengths)
-    per_length = {
-        name: PrefixSums(amounts)
-        for name, amounts in (("blocks", blocks), ("tokens", lengths), ("weighted", lengths * blocks))
-    }
-    # By the width of the bin, so that few fractions are added, of histograms whose bins are mostly alike.
-    sums: dict[str, dict[int, int]] = {name: defaultdict(int) for name in (*per_length, "truncated")}
-    requests = 0
-    for part in workload.bins:
-        upper = closed(part.upper, part.lower, window)
-        width = upper - part.lower
-        # Lengths past the window count as filling it: PrefixSums holds its last value from there on.
-        for name, cumulated in per_length.items():
-            sums[name][width] += part.count * cumulated.over(part.lower + 1, upper)
-        sums["truncated"][width] += part.count * max(0, upper - max(part.lower, window))
-        requests += part.count
-    total = {name: _sum_of_fractions(parts.items()) for name, parts in sums.items()}
+    counts = [part.count for part in workload.bins]
+    bounds = np.array([(part.lower, closed(part.upper, part.lower, window)) for part in workload.bins], dtype=np.int64)
+    lower, upper = bounds.T
+    spread = _Spread(counts, (upper - lower).tolist())
+    # Lengths past the window count as filling it: sums go on with their last value from there on.
+    sums = PrefixSums(np.stack([blocks, lengths, lengths * blocks]), goes_on=True).over(lower + 1, upper)
+    blocks_held, tokens_held, weighted = map(spread.total, sums)
+    beyond = np.maximum(upper - np.maximum(lower, window), 0).tolist()
+    requests = sum(counts)
     return Held(
         requests=requests,
-        blocks=total["blocks"] / requests,
-        tokens=total["tokens"] / requests,
+        blocks=blocks_held / requests,
+        tokens=tokens_held / requests,
         rejected_share=Fraction(0),
-        truncated_share=total["truncated"] / requests,
-        length_weighted_blocks=total["weighted"] / total["tokens"],
+        truncated_share=spread.total(beyond) / requests,
+        length_weighted_blocks=weighted / tokens_held,
         confidence="low",
     )
 
 
 def _held_rows(workload: Rows, running: Running, cost: Cost) -> Held:
     window = running.window
-    rows = np.array(workload.rows, dtype=np.int64)
+    rows = table_of(workload.rows)
     fitting = rows[rows[:, 0] < window]
     if not len(fitting):
         raise nothing_fits(window)
@@ -167,46 +161,47 @@ def _held_joint(workload: Joint, running: Running, cost: Cost) -> Held:
     # costs are cumulated up to window - 1 held tokens and stay there.
     window = running.window
     held_tokens = _tokens_up_to(window - 1)
-    amounts = {"steps": np.ones_like(held_tokens), "blocks": _costs(cost, held_tokens), "tokens": held_tokens}
-    costs = {name: PrefixSums(amount, frozen_after_end=True) for name, amount in amounts.items()}
+    counts = [count for _, _, count in workload.counts]
+    first, last, shortest, longest = cells_of(workload, window).T
+    spread = _Spread(counts, ((last - first) * (longest - shortest)).tolist())
+    fitting = np.maximum(np.minimum(last, window - 1), first)
+    rejected = ((last - fitting) * (longest - shortest)).tolist()
+    cells = np.stack([first + 1, fitting, shortest + 1, longest], axis=1)
     waits = _prefill_steps(held_tokens, running)
-    waiting = {name: PrefixSums(waits * amount) for name, amount in amounts.items()} if waits.any() else {}
-    past_window = Ramp(window)
-    names = (*costs, *(f"waiting {name}" for name in waiting), "rejected", "truncated")
-    sums: dict[str, dict[int, int]] = {name: defaultdict(int) for name in names}
-    requests = 0
-    for i, j, count in workload.counts:
-        prompt_low, prompt_high = edges_of(workload.prompt_edges, i, window)
-        output_low, output_high = edges_of(workload.output_edges, j, window)
-        outputs = output_high - output_low
-        pairs = (prompt_high - prompt_low) * outputs
-        requests += count
-        last_fitting = min(prompt_high, window - 1)
-        rejected = prompt_high - max(last_fitting, prompt_low)
-        sums["rejected"][pairs] += count * rejected * outputs
-        if last_fitting <= prompt_low:
-            continue
-        cell = (prompt_low + 1, last_fitting, output_low + 1, output_high)
-        for name, cumulated in costs.items():
-            before_first_step = outputs * cumulated.first_order(prompt_low, last_fitting - 1)
-            sums[name][pairs] += count * (over_pairs(cumulated, cell) - before_first_step)
-        for name, cumulated in waiting.items():
-            sums[f"waiting {name}"][pairs] += count * outputs * cumulated.over(prompt_low + 1, last_fitting)
-        sums["truncated"][pairs] += count * over_pairs(past_window, cell)
-    total = {name: _sum_of_fractions(parts.items()) for name, parts in sums.items()}
-    if not total["steps"]:
+    amounts = np.stack([np.ones_like(held_tokens), _costs(cost, held_tokens), held_tokens])
+    decode = PrefixSums(amounts).over_pairs(cells)
+    steps, blocks, tokens = (spread.total(row) / exact(running.accepted) for row in decode)
+    if waits.any():
+        waiting = PrefixSums(waits * amounts).over(first + 1, fitting)
+        more = list(map(_Spread(counts, (last - first).tolist()).total, waiting))
+        steps, blocks, tokens = steps + more[0], blocks + more[1], tokens + more[2]
+    if not steps:
         raise nothing_fits(window)
-    for name in costs:
-        total[name] = total[name] / exact(running.accepted) + total.get(f"waiting {name}", 0)
+    requests = sum(counts)
     return Held(
         requests=requests,
-        blocks=total["blocks"] / total["steps"],
-        tokens=total["tokens"] / total["steps"],
-        rejected_share=total["rejected"] / requests,
-        truncated_share=total["truncated"] / requests,
+        blocks=blocks / steps,
+        tokens=tokens / steps,
+        rejected_share=spread.total(rejected) / requests,
+        truncated_share=spread.total(pairs_beyond(cells, window)) / requests,
         length_weighted_blocks=None,
         confidence="medium",
     )
+
+
+def cells_of(workload: Joint, window: int) -> Tokens:
+    """The cells of a joint histogram, one per count: prompts in (lower, upper], outputs in (lower, upper].
+
+    Open bins end at the window; one that begins past it is one token wide.
+    """
+    sides = []
+    for edges in (workload.prompt_edges, workload.output_edges):
+        closed_edges = [edge for edge in edges if edge is not None]
+        if edges[-1] is None:
+            closed_edges.append(closed(None, closed_edges[-1], window))
+        sides.append(np.array(closed_edges, dtype=np.int64))
+    i, j = np.array([cell[:2] for cell in workload.counts], dtype=np.int64).T
+    return np.stack([sides[0][i], sides[0][i + 1], sides[1][j], sides[1][j + 1]], axis=1)
 
 
 def _prefill_steps(prompts: Tokens, running: Running) -> Tokens:
@@ -237,15 +232,16 @@ def closed(upper: int | None, lower: int, window: int) -> int:
     return max(window, lower + 1) if upper is None else upper
 
 
-def edges_of(edges: tuple[int | None, ...], index: int, window: int) -> tuple[int, int]:
-    """A bin of a joint histogram: more than the one and at most the other; an open one ends at the window."""
-    lower = edges[index]
-    assert lower is not None  # only the last edge may be open
-    return lower, closed(edges[index + 1], lower, window)
+class _Spread:
+    """Counts that are each spread evenly over so many pieces, on one denominator."""
 
+    def __init__(self, counts: Sequence[int], pieces: Sequence[int]) -> None:
+        self._shared = lcm(*set(pieces))
+        self._weights = [count * (self._shared // parts) for count, parts in zip(counts, pieces, strict=True)]
 
-def _sum_of_fractions(parts: Iterable[tuple[int, int]]) -> Fraction:
-    return sum((Fraction(numerator, denominator) for denominator, numerator in parts), Fraction(0))
+    def total(self, amounts: Iterable[int]) -> Fraction:
+        """The amounts of single pieces, times the counts that fall on them."""
+        return Fraction(sum(map(mul, self._weights, amounts)), self._shared)
 
 
 def nothing_fits(window: int) -> Refused:

@@ -66,7 +66,7 @@ def _figures(question: Question, answer: Answer, observed: Observed) -> Iterator
         ("weights", observed.weights),
         ("reserve", observed_reserve(question, observed)),
         ("kv_budget", observed.kv_budget),
-        ("bytes_per_window", _window(answer, observed)),
+        ("bytes_per_window", observed_window(answer, observed)),
     ):
         if seen is not None:
             yield _in_bytes(rungs[name], seen)
@@ -82,7 +82,7 @@ def _figures(question: Question, answer: Answer, observed: Observed) -> Iterator
                 yield _counted(name, answer, predicted, count)
 
 
-def _window(answer: Answer, observed: Observed) -> Estimate | None:
+def observed_window(answer: Answer, observed: Observed) -> Estimate | None:
     """What one full window takes: as a refusal said, or cache over concurrency, but for the rest of a block."""
     kv, users = observed.kv_budget, observed.max_concurrency
     if observed.bytes_per_window is not None or kv is None or users is None:

@@ -75,7 +75,7 @@ def occupancy_of(question: Question, crowds: tuple[Crowd, ...], pools: tuple[Ran
     held = Operand("mean_held_blocks", mean, "blocks", _METHOD, known)
     asked = Operand("risk", risk, "share of steps", "the question", "exact")
     return Occupancy(
-        method="blocks" if crowd.is_exact else "cells",
+        method="blocks" if crowd.is_by_blocks else "cells",
         prefill_steps=_prefill(question, crowd),
         drafted_tokens=say(
             levers.speculative_tokens,

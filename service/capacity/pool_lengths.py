@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from service.capacity.lengths import Held, Running, held
 from service.capacity.occupancy.holding import holding_of
 from service.capacity.occupancy.spread import cut_shares, spread_of
-from service.capacity.pool import Pool, Prices
+from service.capacity.pool import Pool
 from service.capacity.question import Question
 from service.capacity.reserve_rules import Profiled
 from service.capacity.workload import Marginals, Workload
@@ -42,19 +43,18 @@ def running_of(question: Question, window: int) -> Running:
 
 
 def held_in_each(pools: Iterable[Pool], workload: Workload, running: Running) -> tuple[Held, ...]:
-    """Weigh a workload in all pools of a deployment, once for those in which a request costs the same."""
-    known: dict[Prices, Held] = {}
-    found = []
-    for pool in pools:
-        prices = pool.prices
-        if prices not in known:
-            known[prices] = held_in(pool, workload, running)
-        found.append(known[prices])
-    return tuple(found)
+    """Weigh a workload in all pools of a deployment."""
+    return tuple(held_in(pool, workload, running) for pool in pools)
 
 
 def held_in(pool: Pool, workload: Workload, running: Running) -> Held:
-    """Weigh a workload's lengths by what they cost in a pool while they decode.
+    """Weigh a workload's lengths by what they cost in a pool while they decode."""
+    return _held(pool.priced, workload, running)
+
+
+@lru_cache(maxsize=256)
+def _held(pool: Pool, workload: Workload, running: Running) -> Held:
+    """Do so once for all pools in which a request costs the same: fleets ask again and again with the same lengths.
 
     Groups whose blocks are as large are weighed together and the others apart, so that sums stay far from the end of
     64 bits; the mean of a sum is the sum of the means.

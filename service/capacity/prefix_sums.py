@@ -1,118 +1,111 @@
-"""Sums of a per-length cost over ranges and rectangles of lengths, exact at any size.
+"""Sums of per-length costs over ranges and rectangles of lengths, exact at any size, many at a time.
 
 With c(t) the cost of holding t tokens: F(n) = c(0) + .. + c(n), S(n) = F(0) + .. + F(n), T(n) = S(0) + .. + S(n).
 The cost of one request is a difference of F; of a range of requests a difference of S; of a rectangle of (prompt,
 output) pairs four values of T.
+
+They are kept in 64 bits. Where that may be too few they wrap around, and what they come to is right in its last 64
+bits; then the same sums in floats, which are off by far less than 2^63, say how often they did.
 """
 
-from typing import Protocol
+from collections.abc import Callable
+from math import comb
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-
-class ThirdOrder(Protocol):
-    """Anything whose T(n) is known."""
-
-    def third_order(self, n: int) -> int:
-        """T(n), zero below zero."""
-        ...
-
-
-_CHUNK = 256
-"""Lengths that are summed anew at every question: few enough that their weighted sums stay within 64 bits."""
+Integers = NDArray[np.int64]
+Amounts = NDArray[Any]
+"""Whole numbers in 64 bits, or floats."""
+_MOST = 2**63
+_TURN = 2.0**64
 
 
 class PrefixSums:
-    """Prefix sums of a cost given for 0..end tokens.
+    """Prefix sums of costs, each a row, for 0..end tokens; after the end nothing is added, or the last goes on."""
 
-    F, S and T are kept as integers of any size at the ends of chunks, and summed within one when asked for. Past the
-    end, lengths cost what the end costs (`over`), or, with `frozen_after_end`, nothing more is added (steps that
-    never run).
-    """
+    def __init__(self, costs: Integers, *, goes_on: bool = False) -> None:
+        """Remember the costs."""
+        self._kinds = [_Orders(costs, goes_on=goes_on)]
+        if int(costs.max()) * comb(costs.shape[1] + 2, 3) >= _MOST or goes_on:
+            self._kinds.append(_Orders(costs.astype(np.float64), goes_on=goes_on))
 
-    def __init__(self, cost: NDArray[np.int64], *, frozen_after_end: bool = False) -> None:
-        """Cumulate a cost vector chunk by chunk."""
-        self._cost = cost
-        self._end = len(cost) - 1
-        self._after_end = 0 if frozen_after_end else int(cost[-1])
-        self._before: list[tuple[int, int, int]] = [(0, 0, 0)]
-        whole = cost[: len(cost) // _CHUNK * _CHUNK].reshape(-1, _CHUNK)
-        for own in zip(*((whole * weights).sum(axis=1).tolist() for weights in _WEIGHTS), strict=True):
-            self._before.append(_joined(self._before[-1], own, _CHUNK))
-        self._known: dict[int, tuple[int, int, int]] = {}
+    def over(self, low: Integers, high: Integers) -> list[list[int]]:
+        """Sum of each cost over lengths low..high, low being 1 or more."""
+        return self._exact(lambda sums: sums.over(low, high))
 
-    def over(self, low: int, high: int) -> int:
-        """Sum of the cost over lengths low..high."""
-        return self._sums(high)[0] - self._sums(low - 1)[0]
+    def over_pairs(self, cells: Integers) -> list[list[int]]:
+        """Sum of each cost over all steps of all (P, O) pairs of each cell: at P..P + O - 1 tokens.
 
-    def first_order(self, low: int, high: int) -> int:
-        """Sum of F over low..high."""
-        return self._sums(high)[1] - self._sums(low - 1)[1]
+        Rows of `cells` are the first and last P, which lie within the end, and the first and last O.
+        """
+        return self._exact(lambda sums: sums.over_pairs(cells))
 
-    def third_order(self, n: int) -> int:
-        """T(n), zero below zero."""
-        return self._sums(n)[2]
-
-    def _sums(self, n: int) -> tuple[int, int, int]:
-        """F, S and T of n."""
-        if n < 0:
-            return 0, 0, 0
-        if n not in self._known:
-            chunk, rest = divmod(min(n, self._end) + 1, _CHUNK)
-            tail = self._cost[chunk * _CHUNK : chunk * _CHUNK + rest]
-            own = tuple(int((tail * weights[_CHUNK - rest :]).sum()) for weights in _WEIGHTS)
-            sums = _joined(self._before[chunk], own, rest)
-            beyond = n - self._end
-            self._known[n] = sums if beyond <= 0 else _joined(sums, _constant(self._after_end, beyond), beyond)
-        return self._known[n]
+    def _exact(self, amounts: Callable[["_Orders"], Amounts]) -> list[list[int]]:
+        bits, *about = (amounts(kind) for kind in self._kinds)
+        rows: list[list[int]] = bits.tolist()
+        turns = np.rint((about[0] - bits) / _TURN) if about else None
+        if turns is None or not turns.any():
+            return rows
+        return [
+            [bits + (int(turn) << 64) for bits, turn in zip(*row, strict=True)]
+            for row in zip(rows, turns.tolist(), strict=True)
+        ]
 
 
-def _weights() -> tuple[NDArray[np.int64], ...]:
-    """How often each of a chunk's costs is counted by F, S and T at the chunk's end."""
-    left = np.arange(_CHUNK, 0, -1, dtype=np.int64)
-    return np.ones_like(left), left, left * (left + 1) // 2
+class _Orders:
+    """F, S and T of costs of one kind of number."""
+
+    def __init__(self, costs: Amounts, *, goes_on: bool) -> None:
+        self._end = costs.shape[1] - 1
+        self._after_end = costs[:, -1:] * int(goes_on)
+        self._orders = [costs]
+
+    def _order(self, order: int) -> Amounts:
+        while len(self._orders) <= order:
+            summed: Amounts = np.cumsum(self._orders[-1], axis=1)
+            self._orders.append(summed)
+        return self._orders[order]
+
+    def _at(self, order: int, n: Integers) -> Amounts:
+        """F, S or T of any n; past the end as at it, and zero below zero."""
+        found: Amounts = self._order(order)[:, np.clip(n, 0, self._end)] * (n >= 0)
+        return found
+
+    def over(self, low: Integers, high: Integers) -> Amounts:
+        n = np.concatenate([high, low - 1])
+        beyond = np.maximum(n - self._end, 0).astype(self._after_end.dtype)
+        return _signed(self._at(1, n) + beyond * self._after_end, (1, -1))
+
+    def over_pairs(self, cells: Integers) -> Amounts:
+        first, last, shortest, longest = cells.T
+        n = np.concatenate([last + longest - 1, first + longest - 2, last + shortest - 2, first + shortest - 3])
+        beyond = np.maximum(n - self._end, 0).astype(self._after_end.dtype)
+        more = beyond * self._order(2)[:, -1:] + triangular(beyond) * self._order(1)[:, -1:]
+        pairs = _signed(self._at(3, n) + more, (1, -1, -1, 1))
+        # F(P + O - 1) has the steps before the first one in it, F(P - 1), for each of the outputs.
+        before = _signed(self._at(2, np.concatenate([last - 1, first - 2])), (1, -1))
+        steps: Amounts = pairs - before * (longest - shortest + 1)
+        return steps
 
 
-_WEIGHTS = _weights()
+def _signed(amounts: Amounts, signs: tuple[int, ...]) -> Amounts:
+    """Add up and take away what stands one after the other."""
+    found: Amounts = (amounts.reshape(len(amounts), len(signs), -1) * np.array(signs)[:, None]).sum(axis=1)
+    return found
 
 
-def _constant(cost: int, lengths: int) -> tuple[int, int, int]:
-    """F, S and T of so many lengths of one cost alone."""
-    ones = lengths
-    twos = lengths * (lengths + 1) // 2
-    return cost * ones, cost * twos, cost * twos * (lengths + 2) // 3
+def triangular(n: Amounts) -> Amounts:
+    """1 + .. + n, of which one factor is halved before they are multiplied; zero below zero."""
+    n = np.maximum(n, 0)
+    even = n % 2 == 0
+    return np.where(even, n // 2, n) * np.where(even, n + 1, (n + 1) // 2)
 
 
-def _joined(before: tuple[int, int, int], own: tuple[int, ...], lengths: int) -> tuple[int, int, int]:
-    """F, S and T behind so many more lengths, from those before and those of the new lengths alone."""
-    first, second, third = before
-    return (
-        first + own[0],
-        second + first * lengths + own[1],
-        third + second * lengths + first * (lengths * (lengths + 1) // 2) + own[2],
-    )
-
-
-class Ramp:
-    """Counts lengths n with n >= start: F is 1 from `start` on."""
-
-    def __init__(self, start: int) -> None:
-        """Remember where the ones begin."""
-        self._start = start
-
-    def third_order(self, n: int) -> int:
-        """T(n) of a step function that already is an F."""
-        inside = max(0, n - self._start + 1)
-        return inside * (inside + 1) // 2
-
-
-def over_pairs(cost: ThirdOrder, cell: tuple[int, int, int, int]) -> int:
-    """Sum of F(P + O - 1) over P in first..last and O in shortest..longest, `cell` being those four."""
-    first, last, shortest, longest = cell
-    return (
-        cost.third_order(last + longest - 1)
-        - cost.third_order(first + longest - 2)
-        - cost.third_order(last + shortest - 2)
-        + cost.third_order(first + shortest - 3)
-    )
+def pairs_beyond(cells: Integers, window: int) -> list[int]:
+    """How many of the (P, O) pairs of each cell end beyond the window; cells of fewer than 2^63 pairs."""
+    first, last, shortest, longest = cells.T
+    ends = np.concatenate([last + longest, first + longest - 1, last + shortest - 1, first + shortest - 2])
+    counts: list[int] = _signed(triangular(ends - window)[None], (1, -1, -1, 1))[0].tolist()
+    return counts

@@ -1,6 +1,11 @@
 """Request lengths as a caller knows them, in their normal form: one frozen type per kind of workload."""
 
+from functools import lru_cache
+from itertools import chain
+
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 
 class Mean(msgspec.Struct, frozen=True, tag_field="kind", tag="mean", kw_only=True):
@@ -62,6 +67,14 @@ class Marginals(msgspec.Struct, frozen=True, tag_field="kind", tag="marginals", 
     mean_held_tokens: float | None
     """Tokens that a running request held on average, measured on a running engine; null: not measured."""
     found: tuple[Found, ...] = ()
+
+
+@lru_cache(maxsize=8)
+def table_of(rows: tuple[tuple[int, int], ...]) -> NDArray[np.int64]:
+    """Rows as an array, built once for all that weigh them: nobody writes into it."""
+    table = np.fromiter(chain.from_iterable(rows), np.int64, 2 * len(rows)).reshape(-1, 2)
+    table.flags.writeable = False
+    return table
 
 
 Paired = Mean | Total | Joint | Rows

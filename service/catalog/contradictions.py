@@ -5,47 +5,18 @@ What a log doesn't state contradicts nothing, and is named: a reserve that is le
 
 import re
 from collections.abc import Iterator
-from decimal import Decimal
 
-from service.capacity.gpu import compute_capability
 from service.capacity.memory import memory_of
 from service.capacity.question import Question
-from service.capacity.reserve_kinds import cache_family, weight_format
-from service.capacity.resolve_dtype import kv_dtype
+from service.catalog.contradicted_formats import contradicted_formats
+from service.catalog.contradicted_levers import LEVERS, contradicted_levers
 from service.catalog.entries import Catalog
 from service.errors import Fault
 from service.readers.observation import Reading, checkpoint_name
-from service.readers.start_up_log.facts import Deployment, StartUpLog
+from service.readers.start_up_log.facts import Deployment
 
 _SAME_CARD = 20
 """Cards of one name differ by up to a hundredth; one that shows a twentieth more or less is another card."""
-
-_LEVERS = (
-    "max_model_len",
-    "tensor_parallel",
-    "pipeline_parallel",
-    "data_parallel",
-    "decode_context_parallel",
-    "max_num_seqs",
-    "max_num_batched_tokens",
-    "speculative_tokens",
-    "enforce_eager",
-)
-"""Levers that logs state under the same name, in the same numbers."""
-
-_UNQUANTISED = frozenset({"bf16", "fp16", "fp32"})
-
-_KV_DTYPES = {
-    "auto": "auto",
-    "bfloat16": "bf16",
-    "float16": "fp16",
-    "half": "fp16",
-    "fp8": "fp8",
-    "fp8_e4m3": "fp8",
-    "fp8_e5m2": "fp8",
-    "float8_e4m3fn": "fp8",
-    "float8_e5m2": "fp8",
-}
 
 
 def contradictions(question: Question, reading: Reading, catalog: Catalog) -> list[Fault]:
@@ -53,8 +24,8 @@ def contradictions(question: Question, reading: Reading, catalog: Catalog) -> li
     faults = [*_engine(question, reading, catalog), *_card(question, reading)]
     if reading.log is not None:
         told = reading.log.deployment
-        faults += [*_model(question, told, catalog), *_levers(question, told), *_formats(question, told)]
-        faults += _windows(question, reading.log)
+        faults += [*_model(question, told, catalog), *contradicted_levers(question, reading, reading.log)]
+        faults += contradicted_formats(question, reading.log)
     return faults
 
 
@@ -66,7 +37,9 @@ def not_stated(reading: Reading) -> tuple[str, ...]:
         said.add("gpu_memory_utilization")
     if reading.observed.version is not None:
         said.add("version")
-    names = ("version", "model", *_LEVERS, "gpu_memory_utilization", "kv_cache_dtype")
+    if told.enable_lora is not None:
+        said.add("max_loras")
+    names = ("version", "model", *LEVERS, "max_loras", "gpu_memory_utilization", "kv_cache_dtype")
     return tuple(name for name in names if name not in said)
 
 
@@ -114,60 +87,6 @@ def _model(question: Question, told: Deployment, catalog: Catalog) -> Iterator[F
         yield Fault(
             "/model", f"the log loads {name!r} (line {told.model.line}), the question is of {question.model.key}"
         )
-
-
-def _levers(question: Question, told: Deployment) -> Iterator[Fault]:
-    levers = question.levers
-    for name in _LEVERS:
-        seen, here = getattr(told, name), getattr(levers, name)
-        # Null: the engine has no default, and nothing is predicted from it.
-        if seen is not None and here is not None and seen.value != here:
-            yield Fault(f"/levers/{name}", f"it was {seen.value} (line {seen.line}), and is {here} here")
-    share = told.memory_fraction
-    if share is not None and levers.kv_cache_memory_bytes is None:
-        asked = Decimal(repr(levers.gpu_memory_utilization))
-        # Some engines print the nearest number in 32 bits.
-        if abs(share.value - asked) > Decimal("0.00005"):
-            yield Fault(
-                "/levers/gpu_memory_utilization", f"it was {share.value} (line {share.line}), and is {asked} here"
-            )
-    caching = told.enable_prefix_caching
-    if caching is not None and cache_family(question.model.spec.caches.value) == "state":
-        asked_for = levers.enable_prefix_caching
-        if caching.value != asked_for:
-            place = "/levers/enable_prefix_caching"
-            yield Fault(place, f"it was {caching.value} (line {caching.line}), and is {asked_for} here")
-
-
-def _windows(question: Question, log: StartUpLog) -> Iterator[Fault]:
-    """The window in the lines of the concurrency and of a refusal, where no argument states it."""
-    if log.deployment.max_model_len is not None:
-        return
-    here = question.levers.max_model_len
-    told = [(seen.value.max_model_len, seen.line) for seen in log.concurrencies]
-    told += [(one.max_model_len, one.line) for one in log.failures if one.max_model_len is not None]
-    for window, line in told:
-        if window != here:
-            yield Fault("/levers/max_model_len", f"it was {window} (line {line}), and is {here} here")
-            return
-
-
-def _formats(question: Question, told: Deployment) -> Iterator[Fault]:
-    levers, model = question.levers, question.model.spec
-    seen = told.kv_cache_dtype
-    capability = compute_capability(question.gpu.spec)
-
-    def resolved(dtype: str) -> str:
-        return kv_dtype(dtype, model, question.engine.spec, None if capability is None else capability[0]).dtype
-
-    if seen is not None and seen.value in _KV_DTYPES:
-        was, here = resolved(_KV_DTYPES[seen.value]), resolved(levers.kv_cache_dtype)
-        if was != here:
-            yield Fault("/levers/kv_cache_dtype", f"it was {seen.value} (line {seen.line}), and is {here} here")
-    scheme, weights = told.quantization, weight_format(model, levers)
-    if scheme is not None and weights in _UNQUANTISED:
-        detail = f"the log loads weights quantised by {scheme.value} (line {scheme.line}), and they are {weights} here"
-        yield Fault("/model", detail)
 
 
 def _bare(name: str) -> str:

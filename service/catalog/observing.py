@@ -82,6 +82,8 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
 
     plan: str
     observed: Observed
+    stated: tuple[tuple[str, str], ...] = ()
+    """Every fact without its line and rank: figures may be alike where another model, or another flag, was stated."""
 
 
 class Noted(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +114,8 @@ def noted(plan: str, question: Question, answer: Answer, *, reading: Reading, ca
     """
     if faults := [*contradictions(question, reading, catalog), *impossible(question, answer, reading.observed)]:
         raise Refused(*faults)
-    content = canonical(Content(plan=plan, observed=reading.observed))
+    stated = tuple(sorted({(fact.name, fact.value) for fact in reading.facts}))
+    content = canonical(Content(plan=plan, observed=reading.observed, stated=stated))
     identity = f"obs_{digest_of(content)}"
     observation = Observation(
         observation=identity,

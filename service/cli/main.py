@@ -8,7 +8,14 @@ from importlib.metadata import version
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, NoReturn
 
-from service.cli import engines_command, import_command, observe_command, plan_command, server_commands
+from service.cli import (
+    engines_command,
+    import_command,
+    observe_command,
+    plan_command,
+    server_commands,
+    workload_command,
+)
 from service.cli.output import drop_output, lines_of, printable, whole_output
 from service.errors import HeadcountError, SetUpError
 
@@ -80,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     import_command.add_to(commands)
     observe_command.add_to(commands)
     engines_command.add_to(commands)
+    workload_command.add_to(commands)
     server_commands.add_to(commands)
     return parser
 

@@ -21,6 +21,7 @@ from service.cli.paper import paper
 from service.cli.server_commands import HOST, PORT
 from service.readers import strict_json
 from service.readers.observation import LONGEST_LOG, AskedObservation, check_length
+from service.readers.start_up_log import text_of
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -59,14 +60,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _log_in(path: Path) -> str:
     """Read a log as text. What can't stand in JSON stands in no line that is read."""
-    most = LONGEST_LOG + 1  # no byte becomes less than one of JSON
+    most = 2 * LONGEST_LOG + 3  # UTF-16 has a mark, and two bytes for one of JSON; nothing else has more
     with read_from(path):
         if str(path) == "-":
             body = sys.stdin.buffer.read(most)
         else:
             with path.open("rb") as file:
                 body = file.read(most)
-    log = body.decode("utf-8", errors="replace").replace("\0", "\ufffd")
+    log = text_of(body).replace("\0", "\ufffd")
     check_length(log)
     return log
 

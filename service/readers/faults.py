@@ -67,9 +67,12 @@ def _without(tree: Any, parts: list[str]) -> Any:  # noqa: ANN401 - any JSON
 
 
 def _with(tree: Any, parts: list[str], value: object) -> Any:  # noqa: ANN401 - any JSON
-    """The tree with another value at a place among objects."""
+    """The tree with another value at a place."""
     if not parts:
         return value
+    if isinstance(tree, list):
+        index = int(parts[0])
+        return [*tree[:index], _with(tree[index], parts[1:], value), *tree[index + 1 :]]
     return tree | {parts[0]: _with(tree[parts[0]], parts[1:], value)}
 
 
@@ -107,7 +110,7 @@ def _key_at_fault(message: str, tree: Any, parts: list[str], document: type) -> 
     """Find which of an object's free keys msgspec means, which says only where the object is: the one wrong alone."""
     members = tree
     for part in parts:
-        members = members[part]
+        members = members[int(part) if isinstance(members, list) else part]
     for name, value in list(members.items())[:MOST_FAULTS]:
         if _error_of(_with(tree, parts, {name: value}), document) == message:
             return f"/{escaped(name)}"

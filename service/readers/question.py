@@ -9,6 +9,7 @@ from msgspec import Meta
 from service.capacity.dtypes import ElementDtype, KvCacheDtype
 from service.capacity.question import Basis
 from service.capacity.split.parting import RouteBy
+from service.readers.metrics.envelope import PrometheusAnswer
 from service.readers.names import NAMED
 
 MOST_TOKENS = 2**31 - 1
@@ -234,7 +235,77 @@ class AskedRows(_Wire, frozen=True, tag_field="kind", tag="rows"):
     ordered: bool = False
 
 
-AskedWorkload = AskedMean | AskedTotal | AskedJoint | AskedRows
+class AskedMarginal(_Wire, frozen=True):
+    """A histogram of prompts or of outputs, and what all its requests together had, where that is known."""
+
+    bins: Annotated[tuple[AskedBin, ...], Meta(min_length=1, max_length=512)]
+    tokens: Annotated[Count | None, _about("The tokens of all requests together: where in its bins they lie.")] = None
+
+
+class AskedMarginals(_Wire, frozen=True, tag_field="kind", tag="marginals"):
+    """A histogram of prompts and one of outputs, where nobody kept which prompt had which output."""
+
+    prompt: AskedMarginal
+    output: AskedMarginal
+    mean_held_tokens: Annotated[
+        Annotated[float, Meta(gt=0, le=MOST_TOKENS)] | None,
+        _about("Tokens that a running request held on average, measured on a running engine."),
+    ] = None
+
+
+class AskedPrometheusAnswers(_Wire, frozen=True):
+    """Answers of Prometheus' HTTP API to instant queries, as they come."""
+
+    prompt: Annotated[
+        PrometheusAnswer, _about("sum by (le) (increase(vllm:request_prompt_tokens_bucket{model_name=...}[7d]))")
+    ]
+    output: Annotated[PrometheusAnswer, _about("The same of vllm:request_generation_tokens_bucket.")]
+    prompt_sum: Annotated[PrometheusAnswer | None, _about("sum(increase(vllm:request_prompt_tokens_sum{...}[7d]))")] = (
+        None
+    )
+    output_sum: Annotated[PrometheusAnswer | None, _about("The same of vllm:request_generation_tokens_sum.")] = None
+    kv_usage: Annotated[PrometheusAnswer | None, _about("avg_over_time(vllm:kv_cache_usage_perc{...}[7d])")] = None
+    running: Annotated[PrometheusAnswer | None, _about("avg_over_time(vllm:num_requests_running{...}[7d])")] = None
+    capacity: Annotated[PrometheusAnswer | None, _about("vllm:cache_config_info or sglang:max_total_num_tokens.")] = (
+        None
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse a part of what a measured mean is made of."""
+        if len({part is None for part in (self.kv_usage, self.running, self.capacity)}) > 1:
+            raise ValueError("kv_usage, running and capacity say only together what requests held: give all three")
+
+
+_Text = Annotated[str, Meta(min_length=1, max_length=2**24)]
+_Texts = _Text | Annotated[tuple[_Text, ...], Meta(min_length=1, max_length=1024)]
+
+
+class AskedPrometheus(_Wire, frozen=True, tag_field="kind", tag="prometheus"):
+    """Histograms as vLLM and SGLang expose them: as scraped, or as Prometheus answers. Nothing is fetched."""
+
+    text: Annotated[_Texts | None, _about("What /metrics answered; of several pods one text each.")] = None
+    earlier: Annotated[
+        _Texts | None,
+        _about(
+            "The same of an earlier scrape, pod by pod: counts are then of the time between. Left out: since start."
+        ),
+    ] = None
+    result: AskedPrometheusAnswers | None = None
+    model_name: Annotated[Key | None, _about("The served model whose requests count, where a text has several.")] = None
+    max_model_len: Annotated[
+        Tokens | Annotated[tuple[Tokens, ...], Meta(min_length=1, max_length=1024)] | None,
+        _about("The longest request of the engines that counted, where open bins end; a list has one for each text."),
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Refuse a mixture of texts and answers."""
+        if (self.text is None) == (self.result is None):
+            raise ValueError("prometheus is text, as scraped, or result, as Prometheus' HTTP API answers: give one")
+        if self.result is not None and (self.earlier is not None or self.model_name is not None):
+            raise ValueError("earlier and model_name go with text; a query says its own window and model")
+
+
+AskedWorkload = AskedMean | AskedTotal | AskedJoint | AskedRows | AskedMarginals | AskedPrometheus
 
 
 class WorkloadRef(_Wire, frozen=True, tag_field="kind", tag=NAMED):

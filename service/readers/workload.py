@@ -1,11 +1,25 @@
 """From a workload as written to its normal form: bins sorted and merged, edges checked."""
 
 from collections import Counter
+from collections.abc import Iterable
 from itertools import pairwise
 
 from service.capacity.errors import Fault, Refused
-from service.capacity.workload import Bin, Joint, Mean, Rows, Total, Workload
-from service.readers.question import MOST, AskedJoint, AskedMean, AskedRows, AskedTotal, AskedWorkload
+from service.capacity.workload import Bin, Found, Joint, Marginal, Marginals, Mean, Rows, Total, Workload
+from service.readers.metrics.evidence import can_be_held, checked, placed
+from service.readers.metrics.reading import read_prometheus
+from service.readers.question import (
+    MOST,
+    AskedBin,
+    AskedJoint,
+    AskedMarginal,
+    AskedMarginals,
+    AskedMean,
+    AskedPrometheus,
+    AskedRows,
+    AskedTotal,
+    AskedWorkload,
+)
 
 
 def normal_form(asked: AskedWorkload) -> Workload:
@@ -14,7 +28,7 @@ def normal_form(asked: AskedWorkload) -> Workload:
         case AskedMean():
             return Mean(tokens=asked.tokens)
         case AskedTotal():
-            return Total(bins=_bins(asked))
+            return Total(bins=_bins(asked.bins, "/workload/bins"))
         case AskedJoint():
             return Joint(
                 prompt_edges=_checked_edges("prompt_edges", asked.prompt_edges),
@@ -23,12 +37,34 @@ def normal_form(asked: AskedWorkload) -> Workload:
             )
         case AskedRows():
             return Rows(rows=asked.rows, ordered=asked.ordered)
+        case AskedMarginals():
+            return _marginals(asked)
+        case AskedPrometheus():
+            return read_prometheus(asked)
 
 
-def _bins(asked: AskedTotal) -> tuple[Bin, ...]:
+def _marginals(asked: AskedMarginals) -> Marginals:
+    prompt, prompt_found = _marginal("prompts", asked.prompt, "/workload/prompt")
+    output, output_found = _marginal("outputs", asked.output, "/workload/output")
+    if asked.mean_held_tokens is not None and not can_be_held(asked.mean_held_tokens, prompt, output):
+        detail = f"{asked.mean_held_tokens:,.1f} is more than the longest prompt and the longest output together"
+        raise Refused(Fault("/workload/mean_held_tokens", detail))
+    found = (*prompt_found, *output_found)
+    marginals = Marginals(prompt=prompt, output=output, mean_held_tokens=asked.mean_held_tokens, found=found)
+    pointers = ("/workload/prompt/bins", "/workload/output/bins")
+    return checked(marginals, pointers, "give the last bin its upper edge, the longest request that was possible")
+
+
+def _marginal(words: str, asked: AskedMarginal, pointer: str) -> tuple[Marginal, list[Found]]:
+    bins = _bins(asked.bins, f"{pointer}/bins")
+    tokens, found = placed(f"{pointer}/tokens", f"tokens of the {words}", bins, asked.tokens)
+    return Marginal(bins=bins, tokens=tokens), found
+
+
+def _bins(asked: Iterable[AskedBin], pointer: str) -> tuple[Bin, ...]:
     counts: Counter[int] = Counter()
     beyond: int | None = None
-    for part in asked.bins:
+    for part in asked:
         if part.upper is None:
             beyond = (beyond or 0) + part.count
         else:
@@ -38,7 +74,7 @@ def _bins(asked: AskedTotal) -> tuple[Bin, ...]:
     if beyond is not None:
         closed.append(Bin(uppers[-1] if uppers else 0, None, beyond))
     bins = tuple(part for part in closed if part.count)
-    _check_requests("/workload/bins", sum(part.count for part in bins))
+    _check_requests(pointer, sum(part.count for part in bins))
     return bins
 
 

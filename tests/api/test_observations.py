@@ -99,6 +99,26 @@ def test_other_lines_around_a_start_up_make_no_other_observation(client: httpx.C
     assert moved.content == first.content
 
 
+@pytest.mark.parametrize(
+    ("told", "otherwise", "fact"),
+    [
+        ("acme/llama-3.1-8b-instruct", "acme/a-tuning-of-it", {"name": "model", "value": "a-tuning-of-it"}),
+        ("'max_model_len': 8192}", "'max_model_len': 8192, 'seed': 1, 'max_num_seqs': 256}", {"value": "256"}),
+    ],
+)
+def test_the_same_figures_beside_another_fact_are_another_observation(
+    client: httpx.Client, told: str, otherwise: str, fact: dict[str, str]
+) -> None:
+    # Or the second would be answered with the model of the first.
+    question = LOGGED | {"levers": LOGGED["levers"] | {"max_num_seqs": 256}}
+    first = client.post("/v1/observations", json={"question": question, "log": LOG}).json()
+    second = client.post("/v1/observations", json={"question": question, "log": LOG.replace(told, otherwise)}).json()
+    assert first["plan"] == second["plan"]
+    assert first["observation"] != second["observation"]
+    assert not any(fact.items() <= one.items() for one in first["facts"])
+    assert any(fact.items() <= one.items() for one in second["facts"])
+
+
 def test_the_log_itself_is_kept_nowhere(client: httpx.Client, rows: psycopg.Connection) -> None:
     log = LOG.replace("54.96x", "54.97x") + "INFO: HF_TOKEN=hf_NeverToBeKept\n"
     observation = client.post("/v1/observations", json={"question": LOGGED, "log": log}).json()
@@ -424,6 +444,21 @@ def test_a_plan_made_with_an_observed_reserve_can_be_observed(client: httpx.Clie
     assert figures(found)["reserve"]["difference"] == 0
 
 
+# A token is 128 KiB, and ten cards are 793.3 GiB as this engine sees them at most: 6,498,714 tokens.
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("Available KV cache memory: -81.00 GiB", "can't lack for a KV cache"),
+        ("GPU KV cache size: 6,500,000 tokens", "6,500,000 tokens can't fit"),
+        ("# GPU blocks: 406250", "406,250 blocks can't fit"),
+    ],
+)
+def test_what_a_log_says_of_a_card_that_can_not_be_is_refused(client: httpx.Client, line: str, words: str) -> None:
+    log = f"INFO vLLM API server version 0.10.2\nINFO {line}\n"
+    response = client.post("/v1/observations", json={"question": LOGGED, "log": log})
+    assert words in faults(response)["#/question/gpu"]
+
+
 # 0.9 of 85,520,809,984 B less the weights leave 60,908,206,489 B, and a hundredth of the card is 855,208,099.
 @pytest.mark.parametrize(
     ("fields", "place"),
@@ -437,6 +472,10 @@ def test_a_plan_made_with_an_observed_reserve_can_be_observed(client: httpx.Clie
         ({"kv_cache": 0}, ""),
         ({"kv_cache": 61_763_414_589}, "/levers/gpu_memory_utilization"),
         ({"kv_cache": None, "weights": "200000 MiB"}, "/model"),
+        # A window is 1 GiB, and ten cards are 796 GiB.
+        ({"max_concurrency": 537.4}, "/model"),
+        ({"max_concurrency": 5.36}, "/model"),
+        ({"kv_cache": None, "max_concurrency": 797}, "/gpu"),
     ],
     ids=str,
 )

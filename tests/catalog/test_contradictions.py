@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 
@@ -53,6 +54,16 @@ def reading(release: str = "0.10.2", memory: str = "79.65", share: str = "0.9", 
     return read_observation(AskedObservation(plan=PLAN, log=log))
 
 
+def started(arguments: Mapping[str, object], *lines: str) -> Reading:
+    """A log that states no more than arguments, and what is in the lines."""
+    log = (
+        "INFO [api_server.py:1971] vLLM API server version 0.10.2\n"
+        f"INFO [utils.py:328] non-default args: {dict(arguments)}\n"
+        "INFO [m.py:3] Model loading took 14.99 GiB and 4.012245 seconds\n"
+    )
+    return read_observation(AskedObservation(plan=PLAN, log=log + "".join(f"{line}\n" for line in lines)))
+
+
 def faults(told: Reading, levers: Mapping[str, object] = NOTHING, **changes: object) -> dict[str, str]:
     document = {"model": "test/grouped", "gpu": {"key": "card", "version": 1}, "engine": "vllm@0.10"} | changes
     document["levers"] = {"max_model_len": 8192} | dict(levers)
@@ -95,6 +106,23 @@ def test_a_start_up_as_asked_contradicts_nothing() -> None:
 )
 def test_a_fact_that_contradicts_is_named_with_its_line(told: dict[str, str], pointer: str, words: str) -> None:
     assert faults(reading(**told)) == {pointer: words}
+
+
+@pytest.mark.parametrize(
+    ("question", "place"),
+    [
+        ({"model": "test/mixed"}, "/model"),
+        ({"levers": {"weight_dtype": "fp8"}}, "/levers/weight_dtype"),
+        ({"levers": {"weight_dtype": "fp16"}}, None),
+    ],
+)
+def test_weights_that_the_engine_found_unquantised_are_no_quantised_ones(
+    question: dict[str, Any], place: str | None
+) -> None:
+    words = "the log loads unquantised weights (line 1), and they are fp8 here"
+    assert faults(reading(model="'a/folder'"), **question) == ({place: words} if place else {})
+    # What was asked for says nothing: the checkpoint may bring its own.
+    assert faults(started({"quantization": None}), **question) == {}
 
 
 def test_every_contradiction_is_named() -> None:
@@ -204,11 +232,15 @@ def test_fields_contradict_by_their_version_and_the_memory() -> None:
 
 def test_what_is_not_stated_is_named() -> None:
     assert not_stated(reading()) == (
+        "expert_parallel",
         "decode_context_parallel",
         "max_num_seqs",
         "max_num_batched_tokens",
+        "block_size",
         "speculative_tokens",
+        "max_loras",
     )
+    assert "max_loras" not in not_stated(started({"enable_lora": False}))
     told = read_observation(strict_json.convert({"plan": PLAN, "fields": {"outcome": "failed"}}, AskedObservation))
     assert {"version", "model", "tensor_parallel", "gpu_memory_utilization"} <= set(not_stated(told))
 
@@ -225,6 +257,159 @@ def test_a_window_beside_a_concurrency_or_in_a_refusal_contradicts_too(line: str
     told = read_observation(AskedObservation(plan=PLAN, log=log))
     assert faults(told) == {"/levers/max_model_len": "it was 1048576 (line 2), and is 8192 here"}
     assert faults(told, {"max_model_len": 4096})["/levers/max_model_len"].endswith("is 4096 here")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "levers", "found"),
+    [
+        ({"enable_expert_parallel": True}, {}, {"expert_parallel": "it was True (line 2), and is False here"}),
+        ({"enable_expert_parallel": True}, {"expert_parallel": True}, {}),
+        ({"enable_expert_parallel": False}, {"expert_parallel": True}, {"expert_parallel": "it was False (line 2)"}),
+        ({"block_size": 64}, {}, {"block_size": "it was 64 (line 2), and is 16 here"}),
+        ({"block_size": 64}, {"block_size": 64}, {}),
+        ({"enable_lora": True}, {}, {"max_loras": "LoRA was on (line 2), and there are no slots here"}),
+        ({"enable_lora": True}, {"max_loras": 4}, {}),
+        ({"enable_lora": False, "max_loras": 1, "max_lora_rank": 16}, {}, {}),
+        ({"enable_lora": False}, {"max_loras": 4}, {"max_loras": "LoRA was off (line 2), and there are 4 slots here"}),
+        ({"enable_lora": True, "max_loras": 2}, {"max_loras": 4}, {"max_loras": "it was 2 (line 2), and is 4 here"}),
+        (
+            {"enable_lora": True, "max_loras": 4, "max_lora_rank": 64},
+            {"max_loras": 4},
+            {"max_lora_rank": "it was 64 (line 2), and is 16 here"},
+        ),
+        ({"cpu_offload_gb": 0}, {}, {}),
+        (
+            {"cpu_offload_gb": 4.5},
+            {},
+            {"": "4.5 GiB of weights stayed in the host's memory (cpu_offload_gb, line 2), which no lever plans"},
+        ),
+        (
+            {"num_gpu_blocks_override": 2000},
+            {},
+            {
+                "kv_cache_memory_bytes": "the cache was limited by hand to 2,000 blocks or tokens (line 2), which no"
+                " lever plans"
+            },
+        ),
+        (
+            {"kv_cache_memory_bytes": 10**10},
+            {},
+            {"kv_cache_memory_bytes": "the cache was set by hand (line 2), and is what a share leaves here"},
+        ),
+        ({"kv_cache_memory_bytes": 10**10}, {"kv_cache_memory_bytes": 10**10}, {}),
+        (
+            {"kv_cache_memory_bytes": 10**10},
+            {"kv_cache_memory_bytes": 10**9},
+            {"kv_cache_memory_bytes": "it was 10000000000 (line 2), and is 1000000000 here"},
+        ),
+        (
+            {"speculative_config": {"method": "ngram"}},
+            {},
+            {"speculative_tokens": "tokens were drafted (line 2), and none are here"},
+        ),
+        (
+            {"kv_cache_dtype": "int8_per_token_head"},
+            {},
+            {"kv_cache_dtype": "it was int8_per_token_head (line 2), and is bf16 here"},
+        ),
+        ({"kv_cache_dtype": "int8_per_token_head"}, {"kv_cache_dtype": "int8_per_token_head"}, {}),
+        ({"kv_cache_dtype": "nvfp4_4over6"}, {"kv_cache_dtype": "nvfp4"}, {}),
+        (
+            {"kv_cache_dtype": "turboquant_k8v4"},
+            {"kv_cache_dtype": "fp8"},
+            {"kv_cache_dtype": "it was turboquant_k8v4 (line 2), and is fp8 here"},
+        ),
+        ({"dtype": "float32"}, {}, {"weight_dtype": "it was float32 (line 2), and is bf16 here"}),
+        ({"dtype": "float32"}, {"weight_dtype": "fp32"}, {}),
+        ({"dtype": "float16"}, {"weight_dtype": "fp32"}, {"weight_dtype": "it was float16 (line 2), and is fp32 here"}),
+        ({"dtype": "half", "kv_cache_dtype": "auto"}, {}, {}),
+        (
+            {"dtype": "float32", "kv_cache_dtype": "auto"},
+            {"weight_dtype": "fp32"},
+            {"kv_cache_dtype": "it was float32, as the weights, (line 2), and is bf16 here"},
+        ),
+        (
+            {"dtype": "float32", "kv_cache_dtype": "auto"},
+            {"weight_dtype": "fp32", "kv_cache_dtype": "fp32"},
+            {},
+        ),
+    ],
+    ids=str,
+)
+def test_a_flag_in_the_arguments_is_held_against_its_lever(
+    arguments: dict[str, object], levers: dict[str, object], found: dict[str, str]
+) -> None:
+    told = faults(started(arguments), levers)
+    assert set(told) == {f"/levers/{name}".rstrip("/") for name in found}
+    for name, words in found.items():
+        assert told[f"/levers/{name}".rstrip("/")].startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "levers", "pointer"),
+    [
+        ("(Worker_TP3 pid=7) ", {"tensor_parallel": 2}, "/levers/tensor_parallel"),
+        ("(Worker_TP3 pid=7) ", {"tensor_parallel": 4}, None),
+        ("(EngineCore_DP0 pid=7) ", {}, None),
+        ("(EngineCore_DP1 pid=7) ", {}, "/levers/data_parallel"),
+        ("(Worker_PP1_TP0 pid=7) ", {}, "/levers/pipeline_parallel"),
+        ("(Worker_TP0_EP0 pid=7) ", {}, "/levers/expert_parallel"),
+        ("(Worker_TP1_EP1 pid=7) ", {"tensor_parallel": 2, "expert_parallel": True}, None),
+        ("(VllmWorker rank=3 pid=7) ", {"tensor_parallel": 2}, "/levers/tensor_parallel"),
+        ("(VllmWorker rank=3 pid=7) ", {"tensor_parallel": 2, "pipeline_parallel": 2}, None),
+        ("(VllmWorkerProcess pid=7) ", {}, None),
+    ],
+)
+def test_a_rank_that_the_question_has_not_contradicts(
+    prefix: str, levers: dict[str, object], pointer: str | None
+) -> None:
+    told = faults(started({}, f"{prefix}INFO Available KV cache memory: 54.96 GiB"), levers)
+    assert set(told) == ({pointer} if pointer else set())
+    if pointer:
+        assert told[pointer].startswith("line 4 is of ")
+
+
+def test_a_rank_says_nothing_where_the_arguments_do() -> None:
+    told = started({"tensor_parallel_size": 2}, "(Worker_TP3 pid=7) INFO Available KV cache memory: 54.96 GiB")
+    assert faults(told, {"tensor_parallel": 2}) == {}
+
+
+def test_the_line_of_a_cache_that_was_set_by_hand_contradicts_a_share_and_other_bytes() -> None:
+    line = "Initial free memory 78.66 GiB, reserved 6.0 GiB memory for KV Cache as specified by kv_cache_memory_bytes"
+    told = started({}, f"INFO {line} config and skipped memory profiling.")
+    place = "/levers/kv_cache_memory_bytes"
+    assert faults(told)[place] == "the cache was set by hand (line 4), and is what a share leaves here"
+    assert faults(told, {"kv_cache_memory_bytes": 6 * 2**30}) == {}
+    assert faults(told, {"kv_cache_memory_bytes": 7 * 2**30}) == {
+        place: "it was about 6,442,450,944 (line 4), and is 7,516,192,768 here"
+    }
+
+
+def test_fp8_of_sparse_attention_is_its_record_with_scales() -> None:
+    told = started({"kv_cache_dtype": "fp8"})
+    assert faults(told, {"kv_cache_dtype": "fp8_ds_mla"}, model="test/sparse") == {}
+    assert set(faults(told, {"kv_cache_dtype": "fp8_ds_mla"}, model="test/latent")) == {"/levers/kv_cache_dtype"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "pointers"),
+    [
+        ("ep_size=1, lora_paths=None, cpu_offload_gb=0, max_total_tokens=None", set()),
+        ("ep_size=8", {"/levers/expert_parallel"}),
+        ("enable_lora=None, lora_paths={'a': '/b'}, max_loras_per_batch=8", {"/levers/max_loras"}),
+        ("cpu_offload_gb=8", {"/levers"}),
+        ("max_total_tokens=100000", {"/levers/kv_cache_memory_bytes"}),
+        ("page_size=64", {"/levers/block_size"}),
+        ("speculative_algorithm='EAGLE3'", {"/levers/speculative_tokens"}),
+    ],
+)
+def test_the_other_engine_states_the_same_by_names_of_its_own(arguments: str, pointers: set[str]) -> None:
+    log = (
+        f"[2026-03-02 06:00:00] server_args=ServerArgs(model_path='test/grouped', tp_size=1, {arguments})\n"
+        "[2026-03-02 06:05:22] Load weight end. elapsed=3.45 s, type=X, avail mem=61.80 GB, mem usage=14.99 GB.\n"
+    )
+    told = read_observation(AskedObservation(plan=PLAN, log=log))
+    assert set(faults(told, engine="sglang@0.5")) == pointers
 
 
 def test_every_line_that_is_named_exists() -> None:

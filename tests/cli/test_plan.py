@@ -333,7 +333,7 @@ def test_a_packed_answer_is_not_unpacked() -> None:
 def test_an_answer_in_single_bytes_ends_in_time(
     begun: bytes, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("service.cli.asking._ANSWER_WITHIN", 0.5)
+    monkeypatch.setattr("service.cli.fetching.ANSWER_WITHIN", 0.5)
     slow = [bytes([byte]) for byte in b"HTTP/1.1 200 OK"]
     with server_that_sends(begun, *slow, pause=0.1) as url:
         line = refused_here(capsys, "plan", *LLAMA, "--server", url, status=1)

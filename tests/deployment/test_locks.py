@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 top = Path(__file__).parents[2]
-locks = pytest.mark.parametrize("lock", ["requirements.lock", "requirements-test.lock"])
+LOCKS = ["requirements.lock", "requirements-test.lock", "requirements-warehouse.lock", "requirements-spark.lock"]
+locks = pytest.mark.parametrize("lock", LOCKS)
 
 
 def requirements(lock: str) -> list[str]:
@@ -51,10 +52,16 @@ def test_what_make_up_installs_has_no_duckdb_spark_node_nor_test_tools() -> None
     assert names("requirements.lock") & unwanted == set()
 
 
-def test_what_the_tests_run_on_is_what_make_up_installs_and_more() -> None:
-    served = {requirement.split()[0] for requirement in requirements("requirements.lock")}
-    tested = {requirement.split()[0] for requirement in requirements("requirements-test.lock")}
-    assert served < tested
+def test_what_the_tests_and_extras_run_on_is_what_make_up_installs_and_more() -> None:
+    served, tested, warehouse, spark = (
+        {requirement.split()[0] for requirement in requirements(lock)} for lock in LOCKS
+    )
+    assert served < warehouse < tested
+    assert served < spark
+
+
+def test_what_is_built_from_source_is_pyspark_only_and_is_built_with_what_is_locked() -> None:
+    assert {"pyspark", "setuptools"} <= names("requirements-spark.lock")
 
 
 def test_the_build_backend_is_locked_so_that_installing_the_project_downloads_nothing() -> None:

@@ -1,5 +1,6 @@
 """Start-up logs: what is read of each, of cut ones, of several starts, and of text that is none."""
 
+import json
 import re
 import time
 from decimal import Decimal
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from service.errors import Refused
 from service.readers.start_up_log import StartUpLog, read_start_up_log
 from service.readers.start_up_log.arguments import pairs_in
-from service.readers.start_up_log.lines import LONGEST_LINE
+from service.readers.start_up_log.lines import LONGEST_LINE, lines_holding
 from service.readers.start_up_log.printed import ByteRange, byte_range
 from service.readers.start_up_log.reading import ENGINES
 from tests.start_up_logs import FOLDER, LOGS, expected, pieces, told
@@ -52,9 +53,11 @@ def test_a_log_says_what_was_written_into_it_and_nothing_else(log: Path) -> None
 @log_files
 def test_every_expected_value_stands_on_its_line(log: Path) -> None:
     # Independent of the reader: the table itself is held against the text.
-    lines = log.read_text(encoding="utf-8").replace(",", "").split("\n")
+    lines = log.read_bytes().decode().replace(",", "").split("\n")
     for name, values in EXPECTED[log.stem].items():
-        if "speculative" in name or name.endswith(("enable_prefix_caching", "first_engine", "initialised", "budget")):
+        if "speculative" in name or name.endswith(
+            ("enable_prefix_caching", "first_engine", "initialised", "budget", "by_hand", "unquantised")
+        ):
             continue
         for piece in values.split(", "):
             value, _, where = piece.partition(" @")
@@ -188,6 +191,11 @@ def test_whole_bytes_are_exact() -> None:
     assert byte_range("59012850893", "bytes", 2) == ByteRange(Decimal(59012850893), *(59012850893,) * 3)
 
 
+def elsewhere(digits: str, zero: int) -> str:
+    """Digits of another script, which begin at a code point of their own."""
+    return digits.translate({ord("0") + value: zero + value for value in range(10)})
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -200,6 +208,15 @@ def test_whole_bytes_are_exact() -> None:
         "Model loading took 14,99 GiB memory and 3 seconds",
         "Available KV cache memory: nan GiB",
         "Maximum concurrency for 8,192 tokens per request: 1e9x",
+        "Maximum concurrency for 8,192 tokens per request: -5.01x",
+        f"Available KV cache memory: {elsewhere('58.7', 0x0660)} GiB",
+        "Available KV cache memory: 1000000000000.00 GiB",
+        f"Available KV cache memory: {'9' * 400} GiB",
+        f"GPU KV cache size: {elsewhere('447', 0xFF10)} tokens",
+        f"Using max model len 4{elsewhere('0', 0x0966)}",
+        f"non-default args: {{'max_model_len': {elsewhere('8192', 0xFF10)}}}",
+        "non-default args: {'gpu_memory_utilization': 1e-1, 'max_num_seqs': 1_000}",
+        "non-default args: {'max_model_len': -1, 'gpu_memory_utilization': nan, 'max_num_seqs': 2.5}",
     ],
 )
 def test_digits_that_no_engine_prints_are_not_read(line: str) -> None:
@@ -344,6 +361,42 @@ def test_bytes_that_are_not_utf_8_are_replaced() -> None:
     assert told(read_start_up_log(spoilt)) == EXPECTED["vllm-0.9.2-window-too-long"]
 
 
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be", "utf-8"])
+def test_a_log_that_begins_with_a_mark_is_read_as_it_says(codec: str) -> None:
+    body = (FOLDER / "vllm-0.10.2-llama-3.1-8b-h100.log").read_text(encoding="utf-8").replace("\n", "\r\n")
+    assert told(read_start_up_log(f"\ufeff{body}".encode(codec))) == EXPECTED["vllm-0.10.2-llama-3.1-8b-h100"]
+
+
+SAYS = "INFO 11-30 10:01:40 [api_server.py:1971] vLLM API server version 0.11.2"
+
+
+@pytest.mark.parametrize("name", ["log", "message", "msg", "MESSAGE", "textPayload", "line", "body", "text"])
+@pytest.mark.parametrize("around", ["{}\n", "[{},\n", "  {}\r\n", "{}"])
+def test_the_message_of_a_line_of_json_is_read_under_any_collector_s_name(name: str, around: str) -> None:
+    said = f'\x1b[36m{SAYS}\x1b[0m\n(Worker_TP1 pid=7) "quoted" Available KV cache memory: 5.00 GiB\n'
+    log = read_start_up_log(around.format(json.dumps({"level": "info", name: said, "pid": 7})))
+    assert told(log)["available_kv_cache"] == "5.00 @1 TP1"
+    assert told(log)["version"] == "0.11.2 @1"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"log": "nothing", "log2": "GPU KV cache size: 5 tokens"}',
+        '{"log": "nothing", "other": "GPU KV cache size: 5 tokens"}',
+    ],
+)
+def test_what_another_member_of_a_line_of_json_says_is_no_message(line: str) -> None:
+    assert "kv_cache_tokens" not in told(vllm(line))
+
+
+def test_a_line_of_json_that_is_cut_is_read_as_it_stands() -> None:
+    line = json.dumps({"log": "INFO GPU KV cache size: 447,088 tokens\n"})
+    assert told(vllm(line[:-1]))["kv_cache_tokens"] == "447088 @2"
+    cut = read_start_up_log(f"{SAYS}\n{line[: line.index('088')]}")
+    assert "kv_cache_tokens" not in told(cut)
+
+
 def test_what_users_wrote_is_not_read() -> None:
     line = "GPU KV cache size: 5 tokens"
     served = vllm("GPU KV cache size: 447,088 tokens", "INFO:     Application startup complete.", line)
@@ -356,6 +409,46 @@ def test_a_line_without_bounds_is_read_as_far_as_a_line_goes() -> None:
     log = vllm(endless)
     assert [seen.value for seen in log.pool.kv_cache_tokens] == [5]
     assert not log.memory.available_kv_cache
+
+
+ANCHORS = sorted({anchor for engine in ENGINES for anchor in engine.anchors()})
+
+
+@pytest.mark.parametrize("filler", ["", "a", "x" * 120, "(Worker_TP0 pid=7)", "\x1b[0m", "\N{GRINNING FACE}", "{"])
+def test_only_lines_that_hold_what_an_engine_says_are_looked_at(filler: str) -> None:
+    # What is counted is work: a line that says nothing takes none, however many there are.
+    says = [f"{anchor} 1" for anchor in ANCHORS]
+    fillers = [filler] * 5000
+    looked_at = lines_holding("".join(f"{line}\n" for line in [*fillers, *says, *fillers]), ANCHORS)
+    assert [(line.number, line.text) for line in looked_at] == list(enumerate(says, 5001))
+    assert all(anchor in line.anchors for anchor, line in zip(ANCHORS, looked_at, strict=True))
+
+
+def test_what_a_progress_bar_wrote_over_hides_nothing() -> None:
+    bar = "\rLoading shards:  50%|#####     |" * 5000  # one line, longer than any that is read whole
+    log = vllm(f"{bar}(Worker_TP1 pid=7) Available KV cache memory: 5.00 GiB", f"{bar}\r# GPU blocks: 44{bar}")
+    assert told(log)["available_kv_cache"] == "5.00 @2 TP1"
+    assert told(log)["gpu_blocks"] == "44 @3"
+    assert not log.notes
+
+
+def test_a_bar_that_a_rank_began_leaves_it_what_it_says_next() -> None:
+    # The prefix stands where the line began, the bar writes over it, and the next record ends the line.
+    bar = "(Worker_TP0 pid=7) \rCapturing CUDA graphs: 100%|##| 35/35 [00:04<00:00,  8.1it/s]"
+    graphs = "INFO 02-11 07:01:22 [gpu_model_runner.py:5051] Graph capturing finished in 11 secs, took 1.12 GiB"
+    other = "(Worker_TP1 pid=8) INFO 02-11 07:01:22 [gpu_worker.py:366] Available KV cache memory: 5.00 GiB"
+    log = vllm(f"{bar}\r{graphs}", f"{bar}{graphs}{other}", f"{graphs}\r{other}")
+    assert told(log)["cuda_graphs"] == "1.12 @2 TP0, 1.12 @4"
+    assert told(log)["available_kv_cache"] == "5.00 @3 TP1"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+@pytest.mark.parametrize("anchor", ["LLM engine", "LLM Args:"])
+def test_lines_that_hold_something_are_passed_over_once(anchor: str, end: str) -> None:
+    # In a text without line feeds a search for each line's end would take hours: the time limit of every test fails.
+    looked_at = lines_holding(f"{anchor}{end}" * 200_000, ANCHORS)
+    assert len(looked_at) == 200_000
+    assert looked_at[-1].number == (1 if end == "\r" else 200_000)
 
 
 @pytest.mark.parametrize("anchor", sorted({rule.anchor for engine in ENGINES for rule in engine.rules}))

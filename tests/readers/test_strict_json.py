@@ -107,6 +107,14 @@ def test_a_wrong_shape_is_pointed_at(body: str, pointer: str) -> None:
     assert refusal(body)[0] == pointer
 
 
+def test_a_wrong_value_of_a_free_key_inside_a_list_is_pointed_at() -> None:
+    result = (
+        '{"prompt": {"status": "success", "data": {"resultType": "vector", "result": [{}, {"metric": {"pod": 2}}]}}}'
+    )
+    body = f'{{"model": "a", "gpu": "b", "workload": {{"kind": "prometheus", "result": {result}}}}}'
+    assert refusal(body)[0] == "/workload/result/prompt/data/result/1/metric/pod"
+
+
 def test_all_faults_of_a_document_are_named_and_say_what_is_expected() -> None:
     levers = '{"kv_cache_dtype": "fp9", "block_size": "a", "speed": 1}'
     with pytest.raises(InvalidDocument) as caught:
@@ -131,7 +139,10 @@ def test_a_missing_field_is_named() -> None:
 
 def test_a_workload_of_no_kind_is_told_the_kinds() -> None:
     body = '{"model": "a", "gpu": "b", "workload": {"kind": "row"}}'
-    assert refusal(body) == ("/workload/kind", "'row' is none of: mean, total, joint, rows, named")
+    assert refusal(body) == (
+        "/workload/kind",
+        "'row' is none of: mean, total, joint, rows, marginals, prometheus, named",
+    )
 
 
 def test_one_key_twice_among_a_hundred_thousand_is_found() -> None:

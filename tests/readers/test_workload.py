@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from service.capacity.workload import Bin, Joint, Total
+from service.capacity.workload import Bin, Found, Joint, Marginal, Marginals, Total
 from service.errors import Refused
 from service.readers import strict_json
 from service.readers.question import WorkloadFile, WorkloadRef
@@ -35,9 +35,68 @@ def test_cells_are_sorted_and_merged() -> None:
     assert read(joint) == Joint(prompt_edges=(0, 10, 20), output_edges=(0, 5, None), counts=((0, 0, 1), (1, 0, 5)))
 
 
+PROMPTS = {"bins": [{"upper": 1000, "count": 600}, {"upper": 100, "count": 900}, {"upper": 100, "count": 100}]}
+OUTPUTS = {"bins": [{"upper": 50, "count": 1550}, {"count": 50}], "tokens": 40_000}
+
+
+def test_both_sides_of_marginals_are_sorted_and_merged() -> None:
+    assert read({"kind": "marginals", "prompt": PROMPTS, "output": OUTPUTS, "mean_held_tokens": 700.5}) == Marginals(
+        prompt=Marginal(bins=(Bin(0, 100, 1000), Bin(100, 1000, 600)), tokens=None),
+        output=Marginal(bins=(Bin(0, 50, 1550), Bin(50, None, 50)), tokens=40_000),
+        mean_held_tokens=700.5,
+    )
+
+
+def test_thin_evidence_of_marginals_is_said() -> None:
+    marginals = read(
+        {
+            "kind": "marginals",
+            "prompt": {"bins": [{"upper": 10, "count": 9}, {"count": 1}]},
+            "output": {"bins": [{"upper": 10, "count": 10}], "tokens": 101},
+        }
+    )
+    assert isinstance(marginals, Marginals)
+    assert marginals.output.tokens == 100
+    assert marginals.found == (
+        Found(
+            "sum_is_outside_of_the_bins",
+            "tokens of the outputs: 101 tokens are not among the sums that the bins can have (10 and 100) and were"
+            " taken as the nearest, 100.",
+        ),
+        Found(
+            "much_is_in_the_open_bin",
+            "10.0% of the prompts have more than 10 tokens, and nobody counted how many more.",
+        ),
+        Found("few_requests", "Only 10 requests were counted: below 1,000 the long ones are a matter of chance."),
+    )
+
+
 @pytest.mark.parametrize(
     ("workload", "pointer"),
     [
+        ({"kind": "marginals", "prompt": {**PROMPTS, "tokens": 800_000}, "output": OUTPUTS}, "/workload/prompt/tokens"),
+        ({"kind": "marginals", "prompt": PROMPTS, "output": {**OUTPUTS, "tokens": 1}}, "/workload/output/tokens"),
+        (
+            {"kind": "marginals", "prompt": PROMPTS, "output": {"bins": [{"upper": 50, "count": 900}, {"count": 700}]}},
+            "/workload/output/bins",
+        ),
+        (
+            {"kind": "marginals", "prompt": PROMPTS, "output": {"bins": [{"upper": 50, "count": 1400}]}},
+            "/workload/output/bins",
+        ),
+        (
+            {"kind": "marginals", "prompt": {"bins": [{"count": 0}]}, "output": OUTPUTS},
+            "/workload/prompt/bins",
+        ),
+        (
+            {
+                "kind": "marginals",
+                "prompt": PROMPTS,
+                "output": {"bins": [{"upper": 50, "count": 1600}]},
+                "mean_held_tokens": 1500,
+            },
+            "/workload/mean_held_tokens",
+        ),
         ({"kind": "total", "bins": [{"upper": 5, "count": 0}]}, "/workload/bins"),
         ({"kind": "total", "bins": [{"upper": 5, "count": 2**53 - 1}, {"upper": 6, "count": 1}]}, "/workload/bins"),
         (

@@ -8,8 +8,10 @@ import numpy as np
 
 from service.capacity.occupancy.holding import Holding
 
-_LOOKS = 24
+_LOOKS = 14
 """Places at which the bound is tried: any of them proves one, more only make it a little better."""
+_AROUND = 4.0
+"""The best t is within this factor of where a normal sum of as many users would have it."""
 
 
 def deviations(risk: float) -> float:
@@ -30,11 +32,11 @@ def by_moments(holding: Holding, budget: int, risk: float) -> int:
     return int(root * root) if root > 0 else 0
 
 
-def guaranteed(holding: Holding, budget: int, risk: float) -> int:
+def guaranteed(holding: Holding, budget: int, risk: float, users: int) -> int:
     """A count that is proven not to pass the risk (Chernoff): at least so many, whatever rounding did elsewhere.
 
     P(S > B) <= exp(N K(t) - t (B + 1)) for every t > 0, with K(t) = log E[exp(t X)]; so N = (t (B + 1) + log risk) /
-    K(t) never passes it, and the best t gives the most.
+    K(t) never passes it, and the best t gives the most. `users` is about how many there are.
     """
     largest = float(holding.blocks[-1])
 
@@ -44,7 +46,11 @@ def guaranteed(holding: Holding, budget: int, risk: float) -> int:
         cumulant = top + log(float((holding.shares * np.exp(t * holding.blocks - top)).sum()))
         return (t * (budget + 1) + log(risk)) / cumulant
 
+    spare = users * holding.variance
+    middle = (budget + 1 - users * holding.mean) / spare if spare > 0 else 0.0
     low, high = log(1e-3 / (budget + 1)), log(50 * -log(risk) / largest + 200 / (budget + 1))
+    if middle > 0:
+        low, high = log(middle / _AROUND), log(middle * _AROUND)
     return max(0, floor(_best(bound, low, high) * (1 - 1e-12)))
 
 

@@ -8,22 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.capacity.lengths import Running
-from service.capacity.occupancy.bounds import by_moments, deviations, guaranteed, with_drift
+from service.capacity.occupancy.bounds import deviations, guaranteed, with_drift
 from service.capacity.occupancy.drift import USUAL, measured_tau
 from service.capacity.occupancy.holding import Holding, holding_of
+from service.capacity.occupancy.overflow import Overflow
 from service.capacity.occupancy.spread import Spread, spread_of
 from service.capacity.occupancy.steps import Weights
-from service.capacity.occupancy.sums import CLOSE, Sums, largest_mean
 from service.capacity.pool import Pool
 from service.capacity.units import Estimate
-from service.capacity.workload import Rows, Workload
+from service.capacity.workload import Rows, Workload, table_of
 
 RISKS = (0.05, 0.01, 0.001)
 """Risks that every answer counts users at, beside the caller's own."""
-_POINTS = 12
-"""Of the risk curve."""
-_OPEN_LOOP_CELLS = 2**13
-"""Blocks that arrivals are counted in one by one; finer is slower and changes the sixth digit."""
+_FURTHER = 4
+"""Points of the risk curve beyond the counts."""
 
 
 class Drift(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,8 +66,8 @@ class Crowd(msgspec.Struct, frozen=True, kw_only=True):
     most_tokens: float | None
     """That a request may hold on average, wherever in its cell of a joint histogram it lies."""
     prefill_steps: float
-    is_exact: bool
-    """Whether blocks were counted one by one."""
+    is_by_blocks: bool
+    """Whether blocks were counted one by one: cells would not have told the count for certain."""
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,14 +96,10 @@ def crowd_of(workload: Workload, setting: Setting) -> Crowd | None:
     costs = setting.pool.held_costs(np.arange(size, dtype=np.int64))
     likely = _holding(spread.likely, costs)
     low, best, high = msgspec.structs.astuple(setting.blocks)
-    sums = Sums(likely, high)
-
-    def users(of: Sums, holding: Holding, blocks: int, risk: float) -> int:
-        return of.largest(blocks, risk, by_moments(holding, blocks, risk))
-
-    at = tuple((risk, users(sums, likely, best, risk)) for risk in sorted({*RISKS, setting.risk}, reverse=True))
+    overflow = Overflow(likely, high)
+    at = tuple((risk, overflow.users(best, risk)) for risk in sorted({*RISKS, setting.risk}, reverse=True))
     own = dict(at)[setting.risk]
-    ends = [users(sums, likely, blocks, setting.risk) if blocks != best else own for blocks in (low, high)]
+    ends = [overflow.users(blocks, setting.risk) if blocks != best else own for blocks in (low, high)]
     bracket = None
     if spread.most is not spread.likely or spread.least is not spread.likely:
         ends, bracket = _bracketed(spread, costs, setting, own)
@@ -118,17 +112,17 @@ def crowd_of(workload: Workload, setting: Setting) -> Crowd | None:
         at=at,
         users=Estimate(min(ends[0], own), own, max(ends[1], own)),
         bracket=bracket,
-        tail=sums.tail(own, best),
-        next_tail=sums.tail(own + 1, best),
-        curve=_curve(sums, at[-1][1], best, likely.mean),
-        guaranteed=guaranteed(likely, best, setting.risk),
+        tail=overflow.tail(own, best),
+        next_tail=overflow.tail(own + 1, best),
+        curve=_curve(overflow, at, best),
+        guaranteed=guaranteed(likely, best, setting.risk, own),
         drift=_drift(workload, costs, setting, likely, own),
-        open_loop=_open_loop(likely, best, setting.risk, own),
+        open_loop=overflow.in_flight(best, setting.risk, own),
         prompt_tokens=spread.prompt_tokens,
         output_tokens=spread.output_tokens,
         most_tokens=spread.most_tokens,
         prefill_steps=spread.prefill_steps,
-        is_exact=sums.is_exact,
+        is_by_blocks=overflow.is_by_blocks,
     )
 
 
@@ -142,27 +136,25 @@ def _bracketed(
     """Users at both ends of memory and lengths, and at both ends of lengths alone."""
     ends, alone = [], []
     for weights, blocks in ((spread.most, setting.blocks.low), (spread.least, setting.blocks.high)):
-        holding = _holding(weights, costs)
-        sums = Sums(holding, max(blocks, setting.blocks.best))
-        counts = [
-            sums.largest(b, setting.risk, by_moments(holding, b, setting.risk)) for b in (blocks, setting.blocks.best)
-        ]
-        ends.append(counts[0])
-        alone.append(counts[1])
+        overflow = Overflow(_holding(weights, costs), max(blocks, setting.blocks.best))
+        ends.append(overflow.users(blocks, setting.risk))
+        alone.append(overflow.users(setting.blocks.best, setting.risk))
     return ends, (min(alone[0], own), max(alone[1], own))
 
 
-def _curve(sums: Sums, few: int, blocks: int, mean: float) -> tuple[tuple[int, float], ...]:
-    low, high = max(1, few * 19 // 20), max(1, floor(blocks / mean))
-    numbers = sorted({low + (high - low) * step // (_POINTS - 1) for step in range(_POINTS)})
-    return tuple((users, sums.tail(users, blocks)) for users in numbers)
+def _curve(overflow: Overflow, at: tuple[tuple[float, int], ...], blocks: int) -> tuple[tuple[int, float], ...]:
+    """Points below the counts at the risks, at them, and on to the mean fit."""
+    counts = {users for _, users in at}
+    few, high = max(1, min(counts) * 19 // 20), max(1, floor(blocks / overflow.holding.mean))
+    further = {max(counts) + (high - max(counts)) * step // _FURTHER for step in range(1, _FURTHER + 1)}
+    numbers = sorted({few, high} | {users for users in counts | further if few <= users <= high})
+    return tuple((users, overflow.tail(users, blocks)) for users in numbers)
 
 
 def _drift(workload: Workload, costs: NDArray[np.int64], setting: Setting, holding: Holding, users: int) -> Drift:
     measured = None
     if setting.tau is None and isinstance(workload, Rows) and workload.ordered:
-        rows = np.array(workload.rows, dtype=np.int64)
-        measured = measured_tau(rows, costs, setting.running, users)
+        measured = measured_tau(table_of(workload.rows), costs, setting.running, users)
     usual = USUAL if setting.tau is None else setting.tau
     tau = usual if measured is None else measured
     return Drift(
@@ -172,33 +164,18 @@ def _drift(workload: Workload, costs: NDArray[np.int64], setting: Setting, holdi
     )
 
 
-def _open_loop(holding: Holding, blocks: int, risk: float, users: int) -> float:
-    if blocks == 0:
-        return 0.0
-    sums = Sums(holding, blocks, _OPEN_LOOP_CELLS)
-    return largest_mean(lambda mean: sums.poisson_tail(mean, blocks), risk, max(0.9 * users, 1e-3))
-
-
 def holds(workload: Workload, pool: Pool, running: Running, *, risk: float, users: int, blocks: int) -> bool:
     """Whether so many users keep below a risk in so many blocks of their own."""
-    holding = _held(workload, pool, running)
-    return Sums(holding, blocks).tail(users, blocks) <= risk - CLOSE
+    return Overflow(_held(workload, pool, running), blocks).holds(users, blocks, risk)
 
 
 def least_blocks(workload: Workload, pool: Pool, running: Running, *, risk: float, users: int) -> int:
     """The fewest blocks in which so many users keep below a risk."""
     holding = _held(workload, pool, running)
     enough = ceil(users * holding.mean + deviations(risk) * sqrt(users * holding.variance)) + int(holding.blocks[-1])
-    while (sums := Sums(holding, enough)).tail(users, enough) > risk - CLOSE:
+    while not Overflow(holding, enough).holds(users, enough, risk):
         enough *= 2
-    too_few = -1
-    while enough - too_few > 1:
-        middle = (too_few + enough) // 2
-        if sums.tail(users, middle) <= risk - CLOSE:
-            enough = middle
-        else:
-            too_few = middle
-    return enough
+    return Overflow(holding, enough).least_blocks(users, risk)
 
 
 def _held(workload: Workload, pool: Pool, running: Running) -> Holding:

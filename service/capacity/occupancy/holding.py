@@ -1,29 +1,31 @@
 """How many blocks a running request holds at a random step."""
 
+from dataclasses import dataclass
+from functools import cached_property
 from math import sqrt
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 
-class Holding(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Holding:
     """Numbers of blocks, rising, and the share of steps at which a request holds each; the shares add up to one."""
 
     blocks: NDArray[np.int64]
     shares: NDArray[np.float64]
 
-    @property
+    @cached_property
     def mean(self) -> float:
         """Blocks held on average."""
         return float((self.shares * self.blocks).sum())
 
-    @property
+    @cached_property
     def variance(self) -> float:
         """Squared blocks."""
         return float((self.shares * (self.blocks - self.mean) ** 2).sum())
 
-    @property
+    @cached_property
     def skew(self) -> float:
         """How far the long side outweighs the short one; 0 where all hold the same."""
         variance = self.variance

@@ -5,7 +5,8 @@ from functools import lru_cache
 import msgspec
 import numpy as np
 
-from service.capacity.lengths import Running, closed, edges_of, nothing_fits
+from service.capacity.errors import Fault, Refused
+from service.capacity.lengths import Running, cells_of, closed, nothing_fits
 from service.capacity.occupancy import couplings
 from service.capacity.occupancy.most_mean import most_mean
 from service.capacity.occupancy.steps import (
@@ -17,7 +18,7 @@ from service.capacity.occupancy.steps import (
     steps_of_cells,
     steps_of_rows,
 )
-from service.capacity.workload import Joint, Marginals, Mean, Rows, Total, Workload
+from service.capacity.workload import Joint, Marginals, Mean, Rows, Total, Workload, table_of
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,12 +56,12 @@ def spread_of(workload: Workload, running: Running) -> Spread | None:
         case Total():
             return _of_total(workload, running)
         case Joint():
-            cells = cells_of(workload, running.window)
+            cells = shared_cells(workload, running.window)
             counts = np.array([count for _, _, count in workload.counts], dtype=np.float64)
             known = _known(steps_of_cells(cells, running.window), running)
             return msgspec.structs.replace(known, most_tokens=most_mean(cells.bounds, counts, running.window))
         case Rows():
-            return _known(steps_of_rows(np.array(workload.rows, dtype=np.int64), running.window), running)
+            return _known(steps_of_rows(table_of(workload.rows), running.window), running)
         case Marginals():
             return _of_marginals(workload, running)
 
@@ -97,15 +98,11 @@ def _of_total(workload: Total, running: Running) -> Spread:
     )
 
 
-def cells_of(workload: Joint, window: int) -> Cells:
+def shared_cells(workload: Joint, window: int) -> Cells:
     """The cells of a joint histogram with their shares of all requests; open bins end at the window."""
     requests = sum(count for _, _, count in workload.counts)
-    bounds = [
-        (*edges_of(workload.prompt_edges, i, window), *edges_of(workload.output_edges, j, window))
-        for i, j, _ in workload.counts
-    ]
     shares = [count * SCALE // requests for _, _, count in workload.counts]
-    return Cells(np.array(bounds, dtype=np.int64), np.array(shares, dtype=np.int64))
+    return Cells(cells_of(workload, window), np.array(shares, dtype=np.int64))
 
 
 def _of_marginals(workload: Marginals, running: Running) -> Spread:
@@ -121,6 +118,9 @@ def _of_marginals(workload: Marginals, running: Running) -> Spread:
     )
     mean = workload.mean_held_tokens
     if mean is not None:
+        if mean >= window:
+            detail = f"{mean:,g} tokens held on average is more than a window of {window:,} lets a request hold"
+            raise Refused(Fault("/workload/mean_held_tokens", detail))
         likely = couplings.with_mean(likely, mean)
         most, least = couplings.widest(least, most, mean), couplings.narrowest(least, most, mean)
     return Spread(

@@ -158,14 +158,14 @@ def lengths_of_bins(bounds: NDArray[np.int64], shares: NDArray[np.int64], window
     """How many requests have each total length, of bins (lower, upper]; longer ones count as filling the window."""
     lower, upper = bounds.T
     per_length = shares // (upper - lower)
-    counts = _Impulses(int(upper.max()) + 1)
+    counts = _Impulses(int(min(upper.max(), window)) + 1)
     counts.add(lower + 1, per_length)
     counts.add(upper + 1, -per_length)
-    counts.add(upper, shares - per_length * (upper - lower))
-    counts.add(upper + 1, per_length * (upper - lower) - shares)
     lengths = np.cumsum(counts.at)
-    if len(lengths) > window:
-        lengths = np.concatenate([lengths[:window], [lengths[window:].sum()]])
+    # What lies beyond the window, and what division left over of bins that end before it.
+    beyond = np.maximum(upper - np.maximum(lower, window), 0)
+    left_over = shares - per_length * (upper - lower)
+    np.add.at(lengths, np.minimum(upper, len(lengths) - 1), per_length * beyond + left_over)
     return lengths.astype(np.float64)
 
 

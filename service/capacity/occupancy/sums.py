@@ -2,25 +2,22 @@
 
 With X the blocks of one request, P(X1 + .. + XN <= B) is read off the N-th power of X's generating function on a
 circle of radius e^-r (damped, so that what wraps around is below e^-24 of it): one FFT of X, and each N is one power
-and a sum over the few frequencies that are left of it. Sums that pass B can't come back, so X above B is overflow for
-good and is left out. Exact but for rounding where blocks are counted one by one; see `Sums.is_exact`.
+and a sum over the few frequencies that are left of it.
 """
 
 from collections.abc import Callable
+from functools import lru_cache
+from math import exp, log
 
 import numpy as np
 from numpy.typing import NDArray
 
-from service.capacity.occupancy.holding import Holding
+from service.capacity.occupancy.lattice import Lattice
 
-MOST_CELLS = 2**21
-"""Blocks that are counted one by one; larger budgets are counted in as many cells."""
 _DAMPING = 24.0
 """What wraps around is weighed by e^-24 = 4e-11, and rounding is raised by e^12 at most."""
-_NEGLIGIBLE = -45.0
-"""Frequencies whose N-th power is below e^-45 of the largest say nothing in 53 bits."""
-_MANY = 8
-"""Where more than one in so many frequencies is left, what reads a budget off all of them is worth keeping."""
+_NEGLIGIBLE = -38.0
+"""Values below e^-38 change no tail by more than 1e-11: they are read with weights of e^12 at most, that fall."""
 _STEP = 1.05
 """By what a first guess at a mean is raised or lowered until it lies on the other side."""
 CLOSE = 1e-9
@@ -28,75 +25,84 @@ CLOSE = 1e-9
 
 
 class Sums:
-    """The sum of independent copies of what one request holds, for budgets of up to `most` blocks."""
+    """The sum of independent copies of what one request holds."""
 
-    def __init__(self, holding: Holding, most: int, most_cells: int = MOST_CELLS) -> None:
+    def __init__(self, lattice: Lattice) -> None:
         """Transform what one request holds, once for all budgets and numbers of requests."""
-        self._unit = max(int(np.gcd.reduce(holding.blocks)), 1)
-        units = most // self._unit
-        self.is_exact = units <= most_cells
-        """Whether every block counts; else amounts lie on a coarser lattice, split so that their mean stays."""
-        cells = units if self.is_exact else most_cells
-        # A sum fits if it is below the next whole unit: half a unit lies between the two.
-        self._step = 1.0 if self.is_exact else (units + 0.5) / (cells + 0.5)
-        self._size = 1 << (2 * (cells + 1) - 1).bit_length()
+        self._lattice = lattice
+        cells = len(lattice.shares)
+        self._size = 1 << (2 * cells - 1).bit_length()
         self._rate = _DAMPING / self._size
-        damped = self._on_lattice(holding, most, cells) * np.exp(-self._rate * np.arange(cells + 1))
-        self._spectrum = np.fft.rfft(damped, self._size)
-        self._level = np.log(np.maximum(np.abs(self._spectrum), np.finfo(float).tiny))
+        self._spectrum = np.fft.rfft(lattice.shares * _damping(self._rate, cells), self._size)
+        # From each frequency on, the largest there is, so that what may be left out is found by halving.
+        amounts = np.maximum.accumulate(np.abs(self._spectrum)[::-1])
+        self._levels = np.log(np.maximum(amounts, np.finfo(float).tiny))
+        self._known: dict[tuple[int, int], float] = {}
         self._readers: dict[int, NDArray[np.complex128]] = {}
-
-    def _on_lattice(self, holding: Holding, most: int, cells: int) -> NDArray[np.float64]:
-        kept = holding.blocks <= most
-        units, shares = holding.blocks[kept] // self._unit, holding.shares[kept]
-        if self.is_exact:
-            return np.bincount(units, shares, cells + 1).astype(np.float64)
-        at = units / self._step
-        below = np.floor(at).astype(np.int64)
-        above = at - below
-        split = np.bincount(below, shares * (1 - above), cells + 2) + np.bincount(below + 1, shares * above, cells + 2)
-        return np.asarray(split[: cells + 1], dtype=np.float64)
-
-    def _cells_of(self, budget: int) -> int:
-        units = budget // self._unit
-        return units if self.is_exact else int((units + 0.5) / self._step - 0.5)
 
     def tail(self, requests: int, budget: int) -> float:
         """The chance that so many requests together hold more than `budget` blocks."""
         if requests == 0:
             return 0.0
-        used = np.flatnonzero(self._level > self._level[0] + _NEGLIGIBLE / requests)
-        return self._outside(_power(self._spectrum[used], requests), used, budget)
+        if (requests, budget) not in self._known:
+            used = self._used(_NEGLIGIBLE / requests)
+            self._known[requests, budget] = self._outside(_power(self._spectrum[:used], requests), budget)
+        return self._known[requests, budget]
 
     def poisson_tail(self, mean: float, budget: int) -> float:
         """The same of as many requests as a Poisson number of this mean: arrivals that nobody holds back."""
-        real = self._spectrum.real
-        used = np.flatnonzero(real > real[0] + _NEGLIGIBLE / mean)
-        return self._outside(np.exp(mean * (self._spectrum[used] - 1)), used, budget)
+        # Every value has the chance in it that nobody is there, which is no overflow: apart, the others fall to zero.
+        nobody = exp(-mean)
+        used = self._used(log(float(np.logaddexp(0, mean + _NEGLIGIBLE)) / mean))
+        values = np.exp(mean * (self._spectrum[:used] - 1)) - np.complex128(nobody)
+        return self._outside(values, budget, nobody)
 
-    def _outside(self, power: NDArray[np.complex128], used: NDArray[np.int64], budget: int) -> float:
+    def reach(self, requests: int) -> float:
+        """What is left of the sum in the upper half of all frequencies: of a smooth one, nothing (a logarithm)."""
+        return requests * float(self._levels[len(self._levels) // 2])
+
+    def _used(self, level: float) -> int:
+        """How many frequencies there are, from the lowest on, until all are below a level (a logarithm)."""
+        return max(1, len(self._levels) - int(np.searchsorted(self._levels, level, side="right")))
+
+    def _outside(self, power: NDArray[np.complex128], budget: int, inside: float = 0.0) -> float:
         """One less the sum of the first coefficients of a power series given by its values on the circle."""
-        cells = self._cells_of(budget)
-        if len(used) * _MANY < len(self._spectrum):
-            reader = self._reader(used, cells)
-        else:
-            if cells not in self._readers:
-                self._readers[cells] = self._reader(np.arange(len(self._spectrum)), cells)
-            reader = self._readers[cells][used]
-        inside = float((power.real * reader.real - power.imag * reader.imag).sum())
-        return min(max(1.0 - inside, 0.0), 1.0)
+        reader = self._reader(self._lattice.cells(budget), len(power))
+        return min(max(1.0 - inside - float((power * reader).real.sum()), 0.0), 1.0)
 
-    def _reader(self, used: NDArray[np.int64], cells: int) -> NDArray[np.complex128]:
+    def _reader(self, cells: int, used: int) -> NDArray[np.complex128]:
         """What sums the coefficients up to `cells` from the values at some frequencies: a geometric series of each."""
-        turn = np.exp(self._rate + 2j * np.pi / self._size * used)
-        last = np.exp(self._rate * (cells + 1) + 2j * np.pi / self._size * (used * (cells + 1) % self._size))
-        # Every frequency but the first and the last stands for its mirror image too.
-        twice = np.where((used == 0) | (used == self._size // 2), 1.0, 2.0)
-        return np.asarray(twice / self._size * (last - 1) / (turn - 1))
+        known = self._readers.get(cells)
+        if known is None or len(known) < used:
+            roots = _roots(self._size)
+            turn = exp(self._rate) * roots[:used]
+            last = exp(self._rate * cells) * roots[np.arange(used) * cells % self._size]
+            known = (last * turn - 1) / (turn - 1)
+            if self._lattice.is_smoothed:
+                # The sum's density falls or rises over the half cell at the end: its slope there, of cell and unit.
+                known += (1 - 1 / self._lattice.step**2) / 24 * last * (turn - 1)
+            # Every frequency but the first and the last stands for its mirror image too.
+            known *= 2 / self._size
+            known[0] /= 2
+            if used == len(self._spectrum):
+                known[-1] /= 2
+            self._readers[cells] = known
+        return known[:used]
 
     def largest(self, budget: int, risk: float, guess: int) -> int:
         """The most requests whose tail stays below a risk; the tail never falls with their number."""
         return largest_number(lambda requests: self.tail(requests, budget) <= risk - CLOSE, guess)
+
+
+@lru_cache(maxsize=4)
+def _roots(size: int) -> NDArray[np.complex128]:
+    """The roots of unity of a size: pools of about as many blocks share them."""
+    return np.asarray(np.exp(2j * np.pi / size * np.arange(size)))
+
+
+@lru_cache(maxsize=4)
+def _damping(rate: float, cells: int) -> NDArray[np.float64]:
+    return np.asarray(np.exp(-rate * np.arange(cells)))
 
 
 def _power(base: NDArray[np.complex128], exponent: int) -> NDArray[np.complex128]:

@@ -7,18 +7,14 @@ from numpy.typing import NDArray
 from service.capacity.counts import at_best, at_worst, most_likely
 from service.capacity.deployment import Deployment, Rank, deploy
 from service.capacity.lengths import Running
-from service.capacity.occupancy.bounds import by_moments, with_drift
+from service.capacity.occupancy.bounds import with_drift
 from service.capacity.occupancy.holding import holding_of
+from service.capacity.occupancy.overflow import Overflow
 from service.capacity.occupancy.steps import Steps
-from service.capacity.occupancy.sums import MOST_CELLS, Sums
 from service.capacity.pool import Prices
 from service.capacity.pool_lengths import running_of
 from service.capacity.question import Question
 from service.capacity.units import Estimate
-
-PART_CELLS = 2**16
-"""Blocks that are counted one by one in pools of a part of the requests. Larger ones are counted in so many cells that
-keep the mean: many places are compared, and users of such pools run in thousands."""
 
 Costs = dict[Prices, NDArray[np.int64]]
 """Blocks by held tokens, for each way in which a request costs."""
@@ -53,7 +49,7 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
         return self.users.best if cap is None else min(self.users.best, cap)
 
 
-def counted(question: Question, steps: Steps, costs: Costs, tau: float, *, most_cells: int = MOST_CELLS) -> Counted:
+def counted(question: Question, steps: Steps, costs: Costs, tau: float) -> Counted:
     """Count requests in a pool of a question's window. `costs` keeps prices between calls."""
     deployment = deploy(question)
     running = running_of(question, deployment.window)
@@ -68,11 +64,8 @@ def counted(question: Question, steps: Steps, costs: Costs, tau: float, *, most_
             for end, is_there in zip(ends, starts, strict=True)
         )
         holding = holding_of(weights, costs_of(rank, len(weights), costs))
-        sums = Sums(holding, high, most_cells)
-        at = {
-            blocks: sums.largest(blocks, question.risk, by_moments(holding, blocks, question.risk))
-            for blocks in {low, best, high}
-        }
+        overflow = Overflow(holding, high)
+        at = {blocks: overflow.users(blocks, question.risk) for blocks in {low, best, high}}
         drifting = with_drift(holding, best, question.risk, tau)
         found.append((Estimate(at[low], at[best], at[high]), drifting, rank, best, holding.mean))
     users, _, rank, blocks, mean = min(found, key=lambda one: one[0].best)

@@ -2,10 +2,10 @@
 
 import msgspec
 
-from service.capacity.occupancy.spread import cells_of
+from service.capacity.occupancy.spread import shared_cells
 from service.capacity.occupancy.steps import Steps
 from service.capacity.question import Question
-from service.capacity.split.counting import PART_CELLS, Costs, Counted, costs_of, counted
+from service.capacity.split.counting import Costs, Counted, costs_of, counted
 from service.capacity.split.pair import Pair
 from service.capacity.split.parting import Lengths, RouteBy, long_part, short_part, short_window
 from service.capacity.workload import Rows
@@ -28,7 +28,7 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True):
         window = self.question.levers.max_model_len
         if isinstance(self.lengths, Rows):
             return sum(prompt >= window for prompt, _ in self.lengths.rows) / len(self.lengths.rows)
-        all_of_them = int(cells_of(self.lengths, window).shares.sum())
+        all_of_them = int(shared_cells(self.lengths, window).shares.sum())
         return (all_of_them - int(self.whole.beginning.sum())) / all_of_them
 
 
@@ -69,7 +69,7 @@ def halves_of(traffic: Traffic, at: int) -> Halves:
         return Halves(split_at=at, short=_all_in(traffic, shorter), long=None, pair=None)
     questions = (_with_window(question, shorter), question)
     parts = list(zip(questions, (short, long), strict=True))
-    counts = [counted(one, part, traffic.costs, traffic.tau, most_cells=PART_CELLS) for one, part in parts]
+    counts = [counted(one, part, traffic.costs, traffic.tau) for one, part in parts]
     requests = _long_share(*(float(part.beginning.sum()) for _, part in parts))
     in_flight = _long_share(*(count.steps for count in counts))
     kv = _long_share(*(_held(traffic, part, count) for (_, part), count in zip(parts, counts, strict=True)))

@@ -10,9 +10,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from service.capacity.occupancy.spread import cells_of
+from service.capacity.lengths import cells_of
+from service.capacity.occupancy.spread import shared_cells
 from service.capacity.occupancy.steps import Cells, Steps, steps_of_cells, steps_of_rows, within
-from service.capacity.workload import Joint, Rows
+from service.capacity.workload import Joint, Rows, table_of
 
 RouteBy = Literal["total", "prompt"]
 """What a router tells requests apart by: prompt and output together, or the prompt alone."""
@@ -24,17 +25,17 @@ Lengths = Joint | Rows
 def steps_of(lengths: Lengths, window: int) -> Steps:
     """Steps of all requests that the window doesn't reject."""
     if isinstance(lengths, Rows):
-        return steps_of_rows(_rows(lengths), window)
-    return steps_of_cells(cells_of(lengths, window), window)
+        return steps_of_rows(table_of(lengths.rows), window)
+    return steps_of_cells(shared_cells(lengths, window), window)
 
 
 def short_part(lengths: Lengths, whole: Steps, *, at: int, window: int, route_by: RouteBy) -> Steps:
     """Steps of the requests of up to `at` tokens, which is less than the window; `whole` are those of all."""
     if isinstance(lengths, Rows):
-        rows = _rows(lengths)
+        rows = table_of(lengths.rows)
         told_by = rows[:, 0] if route_by == "prompt" else rows.sum(axis=1)
         return steps_of_rows(rows[told_by <= at], window)
-    cells = cells_of(lengths, window)
+    cells = shared_cells(lengths, window)
     if route_by == "prompt":
         return steps_of_cells(cells, window, longest_prompt=at)
     return _ending_by(at, within(cells, window), whole)
@@ -58,14 +59,10 @@ def short_window(lengths: Lengths, *, at: int, window: int, route_by: RouteBy) -
     if route_by == "total":
         return at
     if isinstance(lengths, Rows):
-        rows = _rows(lengths)
+        rows = table_of(lengths.rows)
         return min(window, int(rows[rows[:, 0] <= at].sum(axis=1).max(initial=0)))
-    first, last, _, longest = cells_of(lengths, window).bounds.T
+    first, last, _, longest = cells_of(lengths, window).T
     return min(window, int((np.minimum(last, at) + longest)[first < at].max(initial=0)))
-
-
-def _rows(lengths: Rows) -> NDArray[np.int64]:
-    return np.array(lengths.rows, dtype=np.int64)
 
 
 def _ending_by(at: int, cells: Cells, whole: Steps) -> Steps:

@@ -1,7 +1,5 @@
 """The entrance: a question and where to split it in, an answer out. No clock, randomness, I/O or logging."""
 
-import numpy as np
-
 from service.capacity.answer import Assumed
 from service.capacity.caveats import assumed_of, assumed_tau
 from service.capacity.errors import Fault, Refused
@@ -17,7 +15,7 @@ from service.capacity.split.parting import Lengths, RouteBy, steps_of
 from service.capacity.split.places import candidates_of
 from service.capacity.split.verdict import TOLD_BY, nothing_of
 from service.capacity.split.words import caveats_of
-from service.capacity.workload import Joint, Rows
+from service.capacity.workload import Joint, Rows, table_of
 
 
 def split(question: Question, split_at: int | None = None, route_by: RouteBy = "total") -> PoolsAnswer:
@@ -83,7 +81,7 @@ def _measured(question: Question, lengths: Lengths, mixed: Counted, costs: Costs
     """How far the mean wanders, where rows in their order say it."""
     if question.tau is not None or not isinstance(lengths, Rows) or not lengths.ordered:
         return None
-    rows = np.array(lengths.rows, dtype=np.int64)
+    rows = table_of(lengths.rows)
     size = min(int(rows.sum(axis=1).max()), question.levers.max_model_len) + 1
     return measured_tau(rows, costs_of(mixed.rank, size, costs), mixed.running, mixed.users.best)
 

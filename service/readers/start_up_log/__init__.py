@@ -11,10 +11,12 @@ The formats that are known, by the release that prints them:
   caches), graphs by phase. Its GB are 2**30 bytes.
 - TensorRT-LLM 0.5 to 0.21, C++ runtime; 0.17 to 1.2, PyTorch back end with its memory profile.
 
+Prefixes and JSON lines of collectors, colours, CR LF and records that run into each other are read through.
 A format that isn't known gives no value, and what a complete log would have is listed in `missing`.
 """
 
 from service.readers.start_up_log.facts import StartUpLog
+from service.readers.start_up_log.lines import text_of
 from service.readers.start_up_log.reading import read_start_up_log
 
-__all__ = ["StartUpLog", "read_start_up_log"]
+__all__ = ["StartUpLog", "read_start_up_log", "text_of"]

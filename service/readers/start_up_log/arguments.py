@@ -16,8 +16,10 @@ _TOKEN = re.compile(
 )
 _NAMED = re.compile(r"(?P<name>[A-Za-z_]\w{0,80})=")
 _NAME = re.compile(r"\w{1,80}")
-_WHOLE = re.compile(r"\d{1,15}")
-_DECIMAL = re.compile(r"\d{1,9}(?:\.\d{1,25})?")
+_WHOLE = re.compile(r"[0-9]{1,15}")
+_DECIMAL = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,25})?")
+
+_SWITCHES = {"True": True, "False": False, "true": True, "false": False}
 
 LONGEST_WORD = 500
 """Characters that are kept of a value."""
@@ -97,5 +99,10 @@ def share(text: str) -> Decimal | None:
 
 
 def flag(text: str) -> bool | None:
-    """Read a switch."""
-    return {"True": True, "False": False, "true": True, "false": False}.get(text)
+    """Read a switch: as such, as a number of ranks, of which one alone divides nothing, or as what it is on for."""
+    if text in _SWITCHES:
+        return _SWITCHES[text]
+    if text[:1] in {"[", "{"}:
+        return bool(text[1:-1].strip())
+    ranks = whole_number(text)
+    return None if ranks is None else ranks > 1

@@ -36,6 +36,16 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     max_num_seqs: Seen[int] | None = None
     max_num_batched_tokens: Seen[int] | None = None
     block_size: Seen[int] | None = None
+    expert_parallel: Seen[bool] | None = None
+    enable_lora: Seen[bool] | None = None
+    max_loras: Seen[int] | None = None
+    """What the argument says, which counts where LoRA is on."""
+    max_lora_rank: Seen[int] | None = None
+    cpu_offload_gb: Seen[Decimal] | None = None
+    """Weights of one GPU that stay in the host's memory, in GiB."""
+    kv_cache_memory_bytes: Seen[int] | None = None
+    kv_cache_limit: Seen[int] | None = None
+    """The most blocks (vLLM) or tokens (SGLang, TensorRT-LLM) of the cache, where they were set by hand."""
     speculative: Seen[str] | None = None
     speculative_tokens: Seen[int] | None = None
     enforce_eager: Seen[bool] | None = None
@@ -143,6 +153,10 @@ class StartUpLog(msgspec.Struct, frozen=True, kw_only=True):
     """The `gpu_memory_utilization` that gives as much KV cache with CUDA graphs outside of the budget."""
     state_page_padding_percent: Seen[Decimal] | None = None
     cuda_graphs_in_budget: Seen[bool] | None = None
+    cache_set_by_hand: Seen[bool] | None = None
+    """Whether the cache has so many bytes as it was told, whatever the share of the device."""
+    unquantised: Seen[bool] | None = None
+    """Whether the engine found no scheme of quantisation, after it looked into the checkpoint."""
     first_engine: Seen[bool] | None = None
     """Whether it is vLLM's first engine (V0), which has no groups of layers."""
     initialised: Seen[bool] | None = None

@@ -12,10 +12,13 @@ Value = TypeVar("Value")
 UNITS = {"B": 1, "bytes": 1, "KiB": KIB, "MiB": MIB, "MB": MIB, "GiB": GIB, "GB": GIB}
 """Bytes of each unit. The engines divide by 2**30 also where they print `GB`, and by 2**20 for `MB`."""
 
-AMOUNT = r"-?\d{1,9}(?:\.\d{1,9})?"
+SIZE = r"[0-9]{1,9}(?:\.[0-9]{1,9})?"
+"""Digits of what can't be less than nothing: what is needed, and how many requests fit."""
+
+AMOUNT = rf"-?{SIZE}"
 """Digits of an amount. Without a comma: no engine prints one in an amount, so `58,7` is not read as anything."""
 
-COUNT = r"(?:\d{1,3}(?:,\d{3}){1,4}|\d{1,15})"
+COUNT = r"(?:[0-9]{1,3}(?:,[0-9]{3}){1,4}|[0-9]{1,15})"
 """Digits of a count, with or without a comma for every thousand."""
 
 

@@ -7,7 +7,7 @@ import msgspec
 
 from service.errors import Fault, Refused
 from service.readers.start_up_log.facts import Deployment, Failure, Memory, Pool, StartUpLog
-from service.readers.start_up_log.lines import Line, lines_of
+from service.readers.start_up_log.lines import Line, lines_holding, text_of
 from service.readers.start_up_log.printed import Seen
 from service.readers.start_up_log.rules import AMOUNTS, CONCURRENCIES, COUNTS, Engine, Fact
 from service.readers.start_up_log.sglang import SGLANG
@@ -23,6 +23,8 @@ _ONCE = frozenset(
         "equivalent_memory_fraction",
         "state_page_padding_percent",
         "cuda_graphs_in_budget",
+        "cache_set_by_hand",
+        "unquantised",
         "first_engine",
         "initialised",
     }
@@ -34,15 +36,14 @@ _Group = TypeVar("_Group", bound=msgspec.Struct)
 def read_start_up_log(log: str | bytes) -> StartUpLog:
     """Read what an engine printed when it started.
 
-    Bytes that aren't UTF-8 are replaced: they can't stand in a line that is read. A log that was cut gives what it has;
-    the end of a last line without a line feed isn't trusted where it ends in digits.
+    A log that was cut gives what it has; the end of a last line without a line feed isn't trusted where it ends in
+    digits.
 
     Raises `Refused` for a text in which no engine's lines were found.
     """
-    text = log.decode("utf-8", errors="replace") if isinstance(log, bytes) else log
-    lines = list(lines_of(text))
-    kept = "\n".join(line.text for line in lines)
-    found = [(engine, _starts(engine, lines, kept)) for engine in ENGINES]
+    text = text_of(log) if isinstance(log, bytes) else log
+    lines = lines_holding(text, dict.fromkeys(anchor for engine in ENGINES for anchor in engine.anchors()))
+    found = [(engine, _starts(engine, lines)) for engine in ENGINES]
     engine, starts = max(found, key=lambda pair: _weight(pair[1]))
     if not any(_weight(starts)):
         looked_for = "; ".join(f"{one.title}: {', '.join(map(repr, one.signs))}" for one in ENGINES)
@@ -51,16 +52,8 @@ def read_start_up_log(log: str | bytes) -> StartUpLog:
     return _start_up_log(engine, starts, number)
 
 
-def _starts(engine: Engine, lines: list[Line], text: str) -> list[Start]:
-    """Read an engine's starts with the rules that a line can meet: of many lines and rules, few concern each other."""
-    used = msgspec.structs.replace(
-        engine,
-        rules=tuple(rule for rule in engine.rules if rule.anchor in text),
-        markers=tuple(marker for marker in engine.markers if marker.anchor in text),
-        arguments=tuple(told for told in engine.arguments if told.anchor in text),
-        ready=tuple(anchor for anchor in engine.ready if anchor in text),
-    )
-    starts = starts_in(used, lines) if used.rules or used.markers or used.arguments else []
+def _starts(engine: Engine, lines: list[Line]) -> list[Start]:
+    starts = starts_in(engine, lines)
     for start in starts:
         start.facts = without_repetition(engine.settle(start.facts) if engine.settle else start.facts)
     return starts

@@ -6,8 +6,9 @@ line takes time in proportion to its length, whatever stands in it.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from decimal import Decimal
+from itertools import islice
 
 import msgspec
 
@@ -22,8 +23,12 @@ SHARES = frozenset({"equivalent_memory_fraction", "state_page_padding_percent"})
 CONCURRENCIES = frozenset({"concurrencies", "concurrencies_with_host"})
 
 WORDS = frozenset({"model", "dtype", "quantization", "kv_cache_dtype", "speculative"})
-FLAGS = frozenset({"enforce_eager", "enable_prefix_caching"})
-"""Fields of a deployment that aren't counts; `memory_fraction` is a share."""
+FLAGS = frozenset({"enforce_eager", "enable_prefix_caching", "expert_parallel", "enable_lora"})
+_DECIMALS = frozenset({"memory_fraction", "cpu_offload_gb"})
+"""Fields of a deployment that aren't counts."""
+
+MOST_RECORDS = 64
+"""Values of one kind that are taken from a line: records of ranks run into each other, though not without end."""
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -97,23 +102,44 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     settle: Callable[[list[Fact]], list[Fact]] | None = None
     """Leaves out what was provisional."""
 
+    def anchors(self) -> Iterator[str]:
+        """What a line must hold some of to concern this engine."""
+        yield from (rule.anchor for rule in self.rules)
+        yield from (marker.anchor for marker in self.markers)
+        yield from (told.anchor for told in self.arguments)
+        yield from self.ready
 
-def facts_of(engine: Engine, line: Line, *, failures: bool = True) -> Iterator[Fact]:
+    def concerning(self, anchors: Collection[str]) -> "Concern":
+        """What of the engine's can be read in a line that holds these anchors."""
+        return Concern(
+            rules=tuple(rule for rule in self.rules if rule.anchor in anchors),
+            arguments=tuple(told for told in self.arguments if told.anchor in anchors),
+            markers=tuple(marker for marker in self.markers if marker.anchor in anchors),
+            ready=any(anchor in anchors for anchor in self.ready),
+        )
+
+
+class Concern(msgspec.Struct, frozen=True, kw_only=True):
+    """What of an engine's can be read in one line."""
+
+    rules: tuple[Rule, ...]
+    arguments: tuple[ArgumentsLine, ...]
+    markers: tuple[Marker, ...]
+    ready: bool
+
+
+def facts_of(concern: Concern, line: Line, *, failures: bool = True) -> Iterator[Fact]:
     """Find all facts of one line; where enough is known of failures, all but those."""
-    for rule in engine.rules:
-        if rule.fails is not None and not failures:
-            continue
-        if rule.anchor in line.text and not (rule.without and rule.without in line.text):
-            found = rule.pattern.search(line.text)
-            if found is not None:
-                yield from _facts_of_rule(rule, found, line)
-    for told in engine.arguments:
-        _, anchor, rest = line.text.partition(told.anchor)
-        if anchor:
-            yield from _facts_of_arguments(told, rest, line)
+    for rule in concern.rules:
+        if (rule.fails is None or failures) and not (rule.without and rule.without in line.text):
+            for found in islice(rule.pattern.finditer(line.text), MOST_RECORDS):
+                yield from _facts_of_rule(rule, found, line, line.rank_at(found.start()))
+    for told in concern.arguments[:1]:  # no engine repeats its arguments twice on a line
+        before, _, rest = line.text.partition(told.anchor)
+        yield from _facts_of_arguments(told, rest, line, line.rank_at(len(before)))
 
 
-def _facts_of_rule(rule: Rule, found: re.Match[str], line: Line) -> Iterator[Fact]:
+def _facts_of_rule(rule: Rule, found: re.Match[str], line: Line, rank: str | None) -> Iterator[Fact]:
     groups = {
         name: text
         for name, text in found.groupdict().items()
@@ -121,15 +147,15 @@ def _facts_of_rule(rule: Rule, found: re.Match[str], line: Line) -> Iterator[Fac
     }
     if rule.fails is not None:
         figures = {name: _figure(name, text, groups, rule) for name, text in _values(groups)}
-        failure = Failure(kind=rule.fails, line=line.number, rank=line.rank)
-        yield Fact("failures", msgspec.structs.replace(failure, **figures), line.number, line.rank)
+        failure = Failure(kind=rule.fails, line=line.number, rank=rank)
+        yield Fact("failures", msgspec.structs.replace(failure, **figures), line.number, rank)
         return
     if rule.says is not None:
-        yield Fact(*rule.says, line.number, line.rank)
+        yield Fact(*rule.says, line.number, rank)
     for name, text in _values(groups):
         value = _value(name, text, groups, rule)
         if value is not None:
-            yield Fact(name.replace("resolved_", "resolved.", 1), value, line.number, line.rank)
+            yield Fact(name.replace("resolved_", "resolved.", 1), value, line.number, rank)
 
 
 def _values(groups: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -156,7 +182,7 @@ def _figure(name: str, text: str, groups: Mapping[str, str], rule: Rule) -> obje
     return Decimal(text) if name == "memory_fraction" else count(text)
 
 
-def _facts_of_arguments(told: ArgumentsLine, text: str, line: Line) -> Iterator[Fact]:
+def _facts_of_arguments(told: ArgumentsLine, text: str, line: Line, rank: str | None) -> Iterator[Fact]:
     pairs = arguments.pairs_in(text, whole=line.whole)
     for field, names in told.names.items():
         for name in names:
@@ -164,7 +190,7 @@ def _facts_of_arguments(told: ArgumentsLine, text: str, line: Line) -> Iterator[
             value = None if raw is None else converted(field, raw)
             if value is not None:
                 value = not value if name.startswith("not ") else value
-                yield Fact(f"{told.source}.{field}", value, line.number, line.rank)
+                yield Fact(f"{told.source}.{field}", value, line.number, rank)
                 break
 
 
@@ -176,6 +202,6 @@ def converted(field: str, text: str) -> object:
         return arguments.word(text)
     if field in FLAGS:
         return arguments.flag(text)
-    if field == "memory_fraction":
+    if field in _DECIMALS:
         return arguments.share(text)
     return arguments.whole_number(text.replace(",", ""))

@@ -52,7 +52,7 @@ _SCHEDULER = (
     Rule(_TOTALS, re.compile(rf"max_running_requests=(?P<resolved_max_num_seqs>{COUNT}), context_len")),
     Rule(_TOTALS, re.compile(rf"context_len=(?P<resolved_max_model_len>{COUNT})(?!\d)")),
     Rule(_TOTALS, re.compile(rf"available_gpu_mem=(?P<free_when_ready>{AMOUNT}) GB")),
-    Rule("SGLang version", re.compile(r"SGLang version:? v?(?P<version>\d[\w.+-]{1,80})")),
+    Rule("SGLang version", re.compile(r"SGLang version:? v?(?P<version>[0-9][\w.+-]{1,80})")),
 )
 
 _FAILURES = (
@@ -60,7 +60,7 @@ _FAILURES = (
         "Not enough memory. Please try to increase --mem-fraction-static",
         re.compile(
             r"increase --mem-fraction-static"
-            r"(?:\. Current value: mem_fraction_static=(?P<memory_fraction>\d\.\d{1,20})(?!\d))?"
+            r"(?:\. Current value: mem_fraction_static=(?P<memory_fraction>[0-9]\.[0-9]{1,20})(?!\d))?"
         ),
         fails="no_kv_cache_memory",
     ),
@@ -80,6 +80,12 @@ _ARGUMENTS = {
     "max_num_seqs": ("max_running_requests",),
     "max_num_batched_tokens": ("chunked_prefill_size",),
     "block_size": ("page_size",),
+    "expert_parallel": ("ep_size",),
+    "enable_lora": ("enable_lora", "lora_paths"),
+    "max_loras": ("max_loras_per_batch",),
+    "max_lora_rank": ("max_lora_rank",),
+    "cpu_offload_gb": ("cpu_offload_gb",),
+    "kv_cache_limit": ("max_total_tokens",),
     "speculative": ("speculative_algorithm",),
     "enforce_eager": ("disable_cuda_graph",),
     "enable_prefix_caching": ("not disable_radix_cache",),

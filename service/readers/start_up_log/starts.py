@@ -7,7 +7,7 @@ import msgspec
 
 from service.readers.start_up_log.facts import Failure
 from service.readers.start_up_log.lines import Line
-from service.readers.start_up_log.rules import AMOUNTS, COUNTS, Engine, Fact, Marker, facts_of
+from service.readers.start_up_log.rules import AMOUNTS, COUNTS, Concern, Engine, Fact, Marker, facts_of
 
 MOST_VALUES = 4096
 """Values of one field that are kept: ranks, times the parts of a model, times how often it is said again."""
@@ -52,20 +52,24 @@ def starts_in(engine: Engine, lines: Iterable[Line]) -> list[Start]:
     serving = False
     values: Counter[str] = Counter()
     failures = 0
+    concerns: dict[tuple[str, ...], Concern] = {}
     for line in lines:
+        concern = concerns.get(line.anchors)
+        if concern is None:
+            concern = concerns[line.anchors] = engine.concerning(line.anchors)
         if _REQUEST in line.text:
             continue
-        for marker in engine.markers:
-            if marker.anchor in line.text:
-                if serving or _again(current, marker, line.rank):
-                    starts.append(current)
-                    current, serving, values = Start([], set()), False, Counter()
-                current.markers.add((marker.anchor, line.rank))
+        for marker in concern.markers:
+            rank = line.rank_at(line.text.index(marker.anchor))
+            if serving or _again(current, marker, rank):
+                starts.append(current)
+                current, serving, values = Start([], set()), False, Counter()
+            current.markers.add((marker.anchor, rank))
         if serving:
             continue
         # Of a log with countless failures every start keeps its first.
         most = _LINES_OF_FAILURES if failures < MOST_VALUES else 1
-        for fact in _found(engine, line, failures=values["failures"] < most):
+        for fact in _found(concern, line, failures=values["failures"] < most):
             failures += fact.field == "failures"
             values[fact.field] += 1
             if values[fact.field] <= MOST_VALUES:
@@ -73,14 +77,15 @@ def starts_in(engine: Engine, lines: Iterable[Line]) -> list[Start]:
                 current.has_figures |= fact.field in AMOUNTS or fact.field in COUNTS
         if not line.whole:
             current.cut_at = line.number
-        serving = any(anchor in line.text for anchor in engine.ready)
+        serving = concern.ready
     starts.append(current)
     return [start for start in starts if start.facts or start.markers]
 
 
-def _found(engine: Engine, line: Line, *, failures: bool) -> Iterator[Fact]:
-    yield from facts_of(engine, line, failures=failures)
-    if any(anchor in line.text for anchor in engine.ready):
+def _found(concern: Concern, line: Line, *, failures: bool) -> Iterator[Fact]:
+    if concern.rules or concern.arguments:
+        yield from facts_of(concern, line, failures=failures)
+    if concern.ready:
         yield Fact("ready", value=True, line=line.number, rank=None)
 
 

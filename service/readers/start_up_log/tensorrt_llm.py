@@ -27,8 +27,8 @@ _MEMORY = (
     Rule(_PROFILE, re.compile(rf"NCCL and CUDA graphs\){_PROFILE}(?P<non_torch>{AMOUNT}) GiB")),
     Rule(_PEAK, re.compile(rf"\(torch \+ non-torch\): (?P<peak>{AMOUNT}) GiB")),
     Rule(_PEAK, re.compile(rf"calculating max tokens: (?P<available_kv_cache>{AMOUNT}) GiB")),
-    Rule(_PEAK, re.compile(r"fraction is set (?P<resolved_memory_fraction>\d(?:\.\d{1,20})?),")),
-    Rule(_PEAK, re.compile(r"kv size(?: per token)? is (?P<bytes_per_token>\d{1,12})(?:\.0)?\. ")),
+    Rule(_PEAK, re.compile(r"fraction is set (?P<resolved_memory_fraction>[0-9](?:\.[0-9]{1,20})?),")),
+    Rule(_PEAK, re.compile(r"kv size(?: per token)? is (?P<bytes_per_token>[0-9]{1,12})(?:\.0)?\. ")),
     Rule(_PEAK, re.compile(rf"device total memory (?P<device_total>{AMOUNT}) GiB")),
     Rule(_PEAK, re.compile(rf"tmp kv_mem (?P<temporary_kv_cache>{AMOUNT}) GiB")),
     Rule(_PEAK, re.compile(rf"memory during profiling (?P<temporary_kv_cache>{AMOUNT}) GiB")),
@@ -39,6 +39,8 @@ _MEMORY = (
     Rule("Max KV cache blocks", re.compile(rf"primary blocks=(?P<gpu_blocks>{COUNT}), secondary")),
     Rule("Max KV cache blocks", re.compile(rf"secondary blocks=(?P<cpu_blocks>{COUNT})(?!\d)")),
     Rule("max_seq_len=", _LIMITS),
+    # beside the failure that names the component
+    Rule("Total GPU memory (GiB): ", re.compile(rf"memory \(GiB\): (?P<device_total>{AMOUNT})(?![\d.])")),
 )
 
 _C_PLUS_PLUS = (
@@ -56,15 +58,20 @@ _C_PLUS_PLUS = (
     Rule("in KV cache primary pool: ", re.compile(rf"primary pool: (?P<gpu_blocks>{COUNT})(?!\d)")),
     Rule("in KV cache secondary pool: ", re.compile(rf"secondary pool: (?P<cpu_blocks>{COUNT})(?!\d)")),
     Rule("tokens per block: ", re.compile(rf", tokens per block: (?P<block_size>{COUNT})(?!\d)")),
-    Rule("bytes for k/v cache", re.compile(r"Allocate (?P<kv_cache>\d{1,15}) bytes"), unit="bytes", says=_BUILT),
+    Rule("bytes for k/v cache", re.compile(r"Allocate (?P<kv_cache>[0-9]{1,15}) bytes"), unit="bytes", says=_BUILT),
     Rule("tokens in paged KV cache.", re.compile(rf"Using (?P<kv_cache_tokens>{COUNT}) tokens"), says=_BUILT),
     Rule("TRTGptModel maxBatchSize: ", re.compile(rf"maxBatchSize: (?P<resolved_max_num_seqs>{COUNT})(?!\d)")),
     Rule("TRTGptModel maxSequenceLen: ", re.compile(rf"SequenceLen: (?P<resolved_max_model_len>{COUNT})(?!\d)")),
     Rule("TRTGptModel maxNumTokens: ", re.compile(rf"NumTokens: (?P<resolved_max_num_batched_tokens>{COUNT})(?!\d)")),
-    Rule("Engine version ", re.compile(r"Engine version (?P<version>\d[\w.+-]{1,80}) found")),
+    Rule("Engine version ", re.compile(r"Engine version (?P<version>[0-9][\w.+-]{1,80}) found")),
 )
 
 _FAILURES = (
+    Rule(
+        "Executor creation failed due to insufficient GPU",
+        re.compile("Executor creation failed due to insufficient GPU memory"),
+        fails="out_of_memory",
+    ),
     Rule("in kvCache", re.compile(r"Impossible to fit (?:in )?any sequence in kvCache"), fails="no_kv_cache_memory"),
 )
 
@@ -80,6 +87,10 @@ _ARGUMENTS = {
     "max_num_seqs": ("max_batch_size",),
     "max_num_batched_tokens": ("max_num_tokens",),
     "block_size": ("kv_cache_config.tokens_per_block", "tokens_per_block"),
+    "expert_parallel": ("moe_expert_parallel_size",),
+    "enable_lora": ("enable_lora",),
+    "max_loras": ("lora_config.max_loras",),
+    "max_lora_rank": ("lora_config.max_lora_rank",),
     "speculative": ("speculative_config",),
     "speculative_tokens": ("speculative_config.max_draft_len",),
     "enable_prefix_caching": ("kv_cache_config.enable_block_reuse", "enable_block_reuse"),
@@ -118,14 +129,15 @@ TENSORRT_LLM = Engine(
     markers=(Marker("] TensorRT-LLM version: ", repeated=True), Marker("] TensorRT LLM version: ", repeated=True)),
     ready=("Application startup complete", "Uvicorn running on", "successfully loaded 'tensorrt_llm'"),
     rules=(
-        Rule("] TensorRT", re.compile(r"TensorRT[- ]LLM version: v?(?P<version>\d[\w.+-]{1,80})")),
+        Rule("] TensorRT", re.compile(r"TensorRT[- ]LLM version: v?(?P<version>[0-9][\w.+-]{1,80})")),
         *_MEMORY,
         *_C_PLUS_PLUS,
         *_FAILURES,
         *OUT_OF_MEMORY,
     ),
     arguments=(
-        ArgumentsLine("LLM Args: ", "asked", _ARGUMENTS),
+        # on the same line, or on the next
+        ArgumentsLine("LLM Args:", "asked", _ARGUMENTS),
         ArgumentsLine("engine args: ", "asked", _ARGUMENTS),
     ),
     expected=(

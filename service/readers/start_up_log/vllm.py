@@ -3,10 +3,10 @@
 import re
 
 from service.readers.start_up_log.common import OUT_OF_MEMORY
-from service.readers.start_up_log.printed import AMOUNT, COUNT
+from service.readers.start_up_log.printed import AMOUNT, COUNT, SIZE
 from service.readers.start_up_log.rules import ArgumentsLine, Engine, Expected, Marker, Rule
 
-_SHARE = r"\d{1,3}(?:\.\d{1,12})?"
+_SHARE = r"[0-9]{1,3}(?:\.[0-9]{1,12})?"
 
 _WEIGHTS_AND_CACHE = (
     # 0.3 to 0.7: `Loading model weights took 14.9888 GB`; 0.7 and 0.8: `Model loading took 14.9888 GB and 7.2 seconds`;
@@ -14,6 +14,13 @@ _WEIGHTS_AND_CACHE = (
     Rule("weights took ", re.compile(rf"Loading model weights took (?P<weights>{AMOUNT}) Gi?B")),
     Rule("Model loading took ", re.compile(rf"Model loading took (?P<weights>{AMOUNT}) Gi?B")),
     Rule("Available KV cache", re.compile(rf"Available KV cache memory: (?P<available_kv_cache>{AMOUNT}) GiB")),
+    Rule(
+        "GiB memory for KV Cache as specified by",
+        re.compile(
+            rf"Initial free memory (?P<device_free>{AMOUNT}) GiB, reserved (?P<available_kv_cache>{AMOUNT}) GiB"
+        ),
+        says=("cache_set_by_hand", True),
+    ),
     Rule(
         " blocks: ",
         re.compile(
@@ -28,7 +35,7 @@ _WEIGHTS_AND_CACHE = (
         "Maximum concurrency for ",
         re.compile(
             rf"Maximum concurrency for (?P<concurrencies_window>{COUNT}) tokens per request: "
-            rf"(?P<concurrencies>{AMOUNT})x"
+            rf"(?P<concurrencies>{SIZE})x"
         ),
         without="host KV cache",
     ),
@@ -37,7 +44,7 @@ _WEIGHTS_AND_CACHE = (
         "host KV cache",
         re.compile(
             rf"Maximum concurrency for (?P<concurrencies_with_host_window>{COUNT}) tokens per request: "
-            rf"(?P<concurrencies_with_host>{AMOUNT})x"
+            rf"(?P<concurrencies_with_host>{SIZE})x"
         ),
     ),
     Rule("Setting attention block size", re.compile(rf"attention block size to (?P<block_size>{COUNT}) tokens")),
@@ -98,12 +105,12 @@ _PROFILE = (
     Rule("GiB for CUDAGraph memory", re.compile(rf", and (?P<cuda_graphs>{AMOUNT}) GiB for CUDAGraph memory")),
     Rule(
         "kv cache memory in use is",
-        re.compile(rf"kv cache memory in use is (?P<kv_cache>{AMOUNT}|\d{{1,15}}) (?P<kv_cache_unit>GiB|bytes)"),
+        re.compile(rf"kv cache memory in use is (?P<kv_cache>{AMOUNT}|[0-9]{{1,15}}) (?P<kv_cache_unit>GiB|bytes)"),
     ),
 )
 
 _GRAPHS = (
-    Rule("Graph capturing finished", re.compile(rf"in \d{{1,9}} secs, took (?P<cuda_graphs>{AMOUNT}) GiB")),
+    Rule("Graph capturing finished", re.compile(rf"in [0-9]{{1,9}} secs, took (?P<cuda_graphs>{AMOUNT}) GiB")),
     Rule("Estimated CUDA graph memory", re.compile(rf"graph memory: (?P<cuda_graphs_estimated>{AMOUNT}) GiB total")),
     Rule(
         "CUDA graph pool memory: ",
@@ -131,7 +138,7 @@ _FAILURES = (
     Rule(
         "To serve at least one request",
         re.compile(
-            rf"max seq len \((?P<max_model_len>{COUNT})\), \(?(?P<needed>{AMOUNT}) GiB KV cache is needed, which is "
+            rf"max seq len \((?P<max_model_len>{COUNT})\), \(?(?P<needed>{SIZE}) GiB KV cache is needed, which is "
             rf"larger than the available KV cache memory \((?P<available>{AMOUNT}) GiB\)"
             r"(?:\. Based on the available memory, {1,2}the estimated maximum model length is "
             rf"(?P<longest_model_len>{COUNT})\.)?"
@@ -151,7 +158,7 @@ _FAILURES = (
         "less than desired GPU memory utilization",
         re.compile(
             rf"\((?P<available>{AMOUNT})/(?P<total>{AMOUNT}) GiB\) on startup is less than desired GPU memory "
-            rf"utilization \((?P<memory_fraction>{_SHARE}), (?P<needed>{AMOUNT}) GiB\)"
+            rf"utilization \((?P<memory_fraction>{_SHARE}), (?P<needed>{SIZE}) GiB\)"
         ),
         fails="device_not_free",
     ),
@@ -165,11 +172,12 @@ _VERSION = (
     # early releases of the second engine say the same, from another file
     Rule(
         "LLM engine",
-        re.compile(r"(?:llm_engine\.py:\d{1,5}\] Initializing an|Initializing a V0) LLM engine"),
+        re.compile(r"(?:llm_engine\.py:[0-9]{1,5}\] Initializing an|Initializing a V0) LLM engine"),
         says=("first_engine", True),
     ),
+    Rule("with config: ", re.compile(", quantization=None[,)]"), says=("unquantised", True)),
     Rule("init engine (profile", re.compile("init engine"), says=("initialised", True)),
-    Rule("Chunked prefill is enabled", re.compile(r"batched_tokens=(?P<resolved_max_num_batched_tokens>\d{1,9})\.")),
+    Rule("Chunked prefill is enabled", re.compile(r"batched_tokens=(?P<resolved_max_num_batched_tokens>[0-9]{1,9})\.")),
     Rule("Using max model len ", re.compile(rf"max model len (?P<resolved_max_model_len>{COUNT})(?![\d,])")),
 )
 
@@ -187,6 +195,13 @@ _ARGUMENTS = {
     "max_num_seqs": ("max_num_seqs",),
     "max_num_batched_tokens": ("max_num_batched_tokens",),
     "block_size": ("block_size",),
+    "expert_parallel": ("enable_expert_parallel",),
+    "enable_lora": ("enable_lora",),
+    "max_loras": ("max_loras",),
+    "max_lora_rank": ("max_lora_rank",),
+    "cpu_offload_gb": ("cpu_offload_gb",),
+    "kv_cache_memory_bytes": ("kv_cache_memory_bytes", "kv_cache_memory"),
+    "kv_cache_limit": ("num_gpu_blocks_override",),
     "speculative": ("speculative_config", "speculative_model"),
     "speculative_tokens": (
         "speculative_config.num_speculative_tokens",

@@ -1,0 +1,91 @@
+"""The chance of an overflow, by cells where that can't change a count, else block by block."""
+
+from functools import cached_property
+
+from service.capacity.occupancy.bounds import by_moments
+from service.capacity.occupancy.holding import Holding
+from service.capacity.occupancy.lattice import smoothed, whole
+from service.capacity.occupancy.sums import CLOSE, Sums, largest_mean
+
+_SMOOTH = -25.0
+"""Less than e^-25 of a sum in the upper half of all frequencies: cells don't see it, and its tail is right."""
+_MARGIN = 1e-6
+"""So far from the risk a tail by cells, which is right to 1e-7, lies on the same side as the exact one."""
+_LEAST_RISK = 1e-4
+
+
+class Overflow:
+    """Requests that hold alike in one pool, for budgets of up to `most` blocks."""
+
+    def __init__(self, holding: Holding, most: int) -> None:
+        """Remember what one of them holds."""
+        self.holding = holding
+        self._most = most
+        self._by_budget: dict[int, Sums | None] = {}
+
+    @cached_property
+    def _blocks(self) -> Sums:
+        return Sums(whole(self.holding, self._most))
+
+    def _cells(self, budget: int) -> Sums | None:
+        """Sums by cells, which are laid out to end at the budget; null where there are as few whole blocks."""
+        if budget not in self._by_budget:
+            lattice = smoothed(self.holding, budget)
+            self._by_budget[budget] = None if lattice is None else Sums(lattice)
+        return self._by_budget[budget]
+
+    def _sums(self, requests: int, budget: int) -> Sums:
+        """What the sum of so many is read from."""
+        cells = self._cells(budget)
+        return self._blocks if cells is None or cells.reach(requests) > _SMOOTH else cells
+
+    def tail(self, requests: int, budget: int) -> float:
+        """The chance that so many requests together hold more than `budget` blocks."""
+        return self._sums(requests, budget).tail(requests, budget) if requests else 0.0
+
+    def users(self, budget: int, risk: float) -> int:
+        """The most requests whose chance of an overflow stays below a risk."""
+        guess = by_moments(self.holding, budget, risk)
+        cells = self._cells(budget)
+        if cells is not None and risk >= _LEAST_RISK:
+            users = cells.largest(budget, risk, guess)
+            if users and all(self._is_clear(number, budget, risk) for number in (users, users + 1)):
+                return users
+            guess = users
+        return self._blocks.largest(budget, risk, guess)
+
+    def _is_clear(self, requests: int, budget: int, risk: float) -> bool:
+        """Whether no closer look can move a count by cells to the other side of the risk."""
+        cells = self._cells(budget)
+        if cells is None or cells.reach(requests) > _SMOOTH:
+            return False
+        return abs(cells.tail(requests, budget) - risk) > _MARGIN
+
+    def holds(self, requests: int, budget: int, risk: float) -> bool:
+        """Whether so many requests stay below a risk."""
+        if risk >= _LEAST_RISK and self._is_clear(requests, budget, risk):
+            return self.tail(requests, budget) <= risk
+        return self._blocks.tail(requests, budget) <= risk - CLOSE
+
+    def least_blocks(self, requests: int, risk: float) -> int:
+        """The fewest blocks in which so many requests stay below a risk; `most` if it takes more."""
+        too_few, enough = -1, self._most
+        while enough - too_few > 1:
+            middle = (too_few + enough) // 2
+            if self._blocks.tail(requests, middle) <= risk - CLOSE:
+                enough = middle
+            else:
+                too_few = middle
+        return enough
+
+    @property
+    def is_by_blocks(self) -> bool:
+        """Whether anything was counted block by block so far."""
+        return "_blocks" in vars(self)
+
+    def in_flight(self, budget: int, risk: float, users: int) -> float:
+        """The largest mean of a Poisson number of requests whose chance of an overflow stays below a risk."""
+        if budget == 0:
+            return 0.0
+        sums = self._sums(max(users, 1), budget)
+        return largest_mean(lambda mean: sums.poisson_tail(mean, budget), risk, max(0.9 * users, 1e-3))
