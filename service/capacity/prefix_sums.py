@@ -9,6 +9,7 @@ bits; then the same sums in floats, which are off by far less than 2^63, say how
 """
 
 from collections.abc import Callable
+from functools import cached_property
 from math import comb
 from typing import Any
 
@@ -27,26 +28,33 @@ class PrefixSums:
 
     def __init__(self, costs: Integers, *, goes_on: bool = False) -> None:
         """Remember the costs."""
-        self._kinds = [_Orders(costs, goes_on=goes_on)]
-        if int(costs.max()) * comb(costs.shape[1] + 2, 3) >= _MOST or goes_on:
-            self._kinds.append(_Orders(costs.astype(np.float64), goes_on=goes_on))
+        self._costs, self._goes_on = costs, goes_on
+        self._bits = _Orders(costs, goes_on=goes_on)
 
     def over(self, low: Integers, high: Integers) -> list[list[int]]:
         """Sum of each cost over lengths low..high, low being 1 or more."""
-        return self._exact(lambda sums: sums.over(low, high))
+        return self._exact(lambda sums: sums.over(low, high), furthest=high)
 
     def over_pairs(self, cells: Integers) -> list[list[int]]:
         """Sum of each cost over all steps of all (P, O) pairs of each cell: at P..P + O - 1 tokens.
 
         Rows of `cells` are the first and last P, which lie within the end, and the first and last O.
         """
-        return self._exact(lambda sums: sums.over_pairs(cells))
+        return self._exact(lambda sums: sums.over_pairs(cells), furthest=cells[:, 1] + cells[:, 3])
 
-    def _exact(self, amounts: Callable[["_Orders"], Amounts]) -> list[list[int]]:
-        bits, *about = (amounts(kind) for kind in self._kinds)
+    @cached_property
+    def _floats(self) -> "_Orders":
+        return _Orders(self._costs.astype(np.float64), goes_on=self._goes_on)
+
+    def _exact(self, amounts: Callable[["_Orders"], Amounts], *, furthest: Integers) -> list[list[int]]:
+        """Sums of any size; `furthest` are the lengths up to which costs are summed, those after the end included."""
+        bits = amounts(self._bits)
         rows: list[list[int]] = bits.tolist()
-        turns = np.rint((about[0] - bits) / _TURN) if about else None
-        if turns is None or not turns.any():
+        most = max(int(furthest.max(initial=0)), self._costs.shape[1])
+        if not self._goes_on and int(self._costs.max()) * comb(most + 3, 3) < _MOST:
+            return rows
+        turns = np.rint((amounts(self._floats) - bits) / _TURN)
+        if not turns.any():
             return rows
         return [
             [bits + (int(turn) << 64) for bits, turn in zip(*row, strict=True)]
