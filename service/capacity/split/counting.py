@@ -8,7 +8,7 @@ from service.capacity.counts import at_best, at_worst, most_likely
 from service.capacity.deployment import Deployment, Rank, deploy
 from service.capacity.lengths import Running
 from service.capacity.occupancy.bounds import with_drift
-from service.capacity.occupancy.holding import holding_of
+from service.capacity.occupancy.holding import Holding, holding_of
 from service.capacity.occupancy.overflow import Overflow
 from service.capacity.occupancy.steps import Steps
 from service.capacity.pool import Prices
@@ -31,8 +31,9 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
     """That requests can have for themselves there."""
     mean: float
     """Blocks that one holds on average."""
-    users: Estimate
-    """At the risk, by memory: at its low end, most likely, at its high end."""
+    risk: float
+    users: int
+    """At the risk, by memory as it most likely is."""
     drifting: int
     """The same most likely, where the mean wanders."""
     worst_case: int
@@ -41,12 +42,22 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
     """Whether weights, reserve and one full window fit."""
     steps: float
     """That one request is held, on average over the whole workload: a share of it, for a part."""
+    stages: tuple[tuple[Holding, Estimate], ...]
+    """What one request holds on each stage, and the blocks that requests can have for themselves there."""
+
+    def between(self) -> Estimate:
+        """Users where memory comes to its low end, most likely, and at its high end: counted for what is shown only."""
+        ends = []
+        for holding, blocks in self.stages:
+            overflow = Overflow(holding, blocks.high)
+            ends.append([overflow.users(end, self.risk) for end in (blocks.low, blocks.high)])
+        return Estimate(min(low for low, _ in ends), self.users, min(high for _, high in ends))
 
     def admitted(self, cap: int | None) -> int:
         """Users that the scheduler lets run; none, where the engine doesn't start."""
         if not self.starts:
             return 0
-        return self.users.best if cap is None else min(self.users.best, cap)
+        return self.users if cap is None else min(self.users, cap)
 
 
 def counted(question: Question, steps: Steps, costs: Costs, tau: float) -> Counted:
@@ -57,30 +68,32 @@ def counted(question: Question, steps: Steps, costs: Costs, tau: float) -> Count
     ends = (at_worst, most_likely, at_best)
     # A stage without a cache that has no room for its weights and reserve doesn't start, and so nobody is served.
     starts = [all(end(budget.kv) >= 0 for budget in deployment.bare) for end in ends]
-    found = []
+    stages, users = [], []
     for rank in deployment.ranks:
-        low, best, high = (
-            is_there * rank.pool_of(end(rank.budget.kv)).left_to_requests
-            for end, is_there in zip(ends, starts, strict=True)
+        blocks = Estimate(
+            *(
+                is_there * rank.pool_of(end(rank.budget.kv)).left_to_requests
+                for end, is_there in zip(ends, starts, strict=True)
+            )
         )
         holding = holding_of(weights, costs_of(rank, len(weights), costs))
-        overflow = Overflow(holding, high)
-        at = {blocks: overflow.users(blocks, question.risk) for blocks in {low, best, high}}
-        drifting = with_drift(holding, best, question.risk, tau)
-        found.append((Estimate(at[low], at[best], at[high]), drifting, rank, best, holding.mean))
-    users, _, rank, blocks, mean = min(found, key=lambda one: one[0].best)
+        stages.append((holding, blocks))
+        users.append(Overflow(holding, blocks.high).users(blocks.best, question.risk))
+    fullest = users.index(min(users))
     worst_case = min(rank.pool.usable // rank.pool.cost(deployment.window) for rank in deployment.ranks)
     return Counted(
         deployment=deployment,
-        rank=rank,
+        rank=deployment.ranks[fullest],
         running=running,
-        blocks=blocks,
-        mean=mean,
-        users=Estimate(min(one[0].low for one in found), users.best, min(one[0].high for one in found)),
-        drifting=min(one[1] for one in found),
+        blocks=stages[fullest][1].best,
+        mean=stages[fullest][0].mean,
+        risk=question.risk,
+        users=users[fullest],
+        drifting=min(with_drift(holding, blocks.best, question.risk, tau) for holding, blocks in stages),
         worst_case=worst_case,
         starts=worst_case > 0 and not deployment.short,
         steps=float(weights.sum()),
+        stages=tuple(stages),
     )
 
 

@@ -38,7 +38,7 @@ def _pool(half: Half, name: str, of: str) -> SizedPool:
     window, gpus, cap = levers.max_model_len, gpus_of(question), levers.max_num_seqs
     admitted = count.admitted(cap)
     blocks = Operand("blocks", count.blocks, "blocks", "the pool, without null and shared blocks", "exact")
-    users = Operand("users", count.users.best, "users", _WORKLOAD, "measured")
+    users = Operand("users", count.users, "users", _WORKLOAD, "measured")
     capped = (
         [] if cap is None else [Operand("max_num_seqs", cap, "users", "the lever, or the engine's default", "exact")]
     )
@@ -56,13 +56,13 @@ def _pool(half: Half, name: str, of: str) -> SizedPool:
         kv_budget_bytes=count.rank.budget.kv,
         mean_held_blocks=_number(rounded(count.mean), "blocks", "blocks held, averaged over all steps of its requests"),
         users=_number(
-            count.users.best,
+            count.users,
             "users",
             f"the largest N with P(X1 + .. + XN > {count.blocks:,} blocks) <= {risk:g}",
             blocks,
             Operand("risk", risk, "share of steps", "the question", "exact"),
         ),
-        users_between=count.users,
+        users_between=count.between(),
         worst_case=_number(
             count.worst_case,
             "users",

@@ -83,7 +83,7 @@ def _measured(question: Question, lengths: Lengths, mixed: Counted, costs: Costs
         return None
     rows = table_of(lengths.rows)
     size = min(int(rows.sum(axis=1).max()), question.levers.max_model_len) + 1
-    return measured_tau(rows, costs_of(mixed.rank, size, costs), mixed.running, mixed.users.best)
+    return measured_tau(rows, costs_of(mixed.rank, size, costs), mixed.running, mixed.users)
 
 
 def _one_length(traffic: Traffic) -> Nothing:

@@ -44,7 +44,7 @@ def _of_gain(traffic: Traffic, short: Half, pair: Pair) -> Nothing | None:
             f" {traffic.tau:.1%}, and the share of long ones by no less: it eats that."
         )
         return Nothing("gain_is_within_drift", text)
-    if cap is not None and any(count.users.best > cap for count in (traffic.mixed, short.counted)):
+    if cap is not None and any(count.users > cap for count in (traffic.mixed, short.counted)):
         text = f"max_num_seqs admits {cap:,} to each pool, whatever it has room for: together {counts}."
         return Nothing("max_num_seqs_is_reached", text)
     return Nothing("no_gain", f"Both pools together hold {counts}.")
