@@ -1,6 +1,7 @@
 # `make up` serves on http://127.0.0.1:8750, `make test` runs the tests, `make accuracy` compares plans with what engines
-# printed. All install what they need: Python 3.11 or newer with its venv module, and make, are all that has to be there;
-# and Java 17 for `make warehouse` and `make spark`, which read logs by Spark as well.
+# printed, `make simulation` users at a risk with what becomes of them. All install what they need: Python 3.11 or newer
+# with its venv module, and make, are all that has to be there; and Java 17 for `make warehouse` and `make spark`, which
+# read logs by Spark as well.
 #
 #   PYTHON=python3.13   another Python than python3
 #   ARGS="--port 9000"  more arguments: of `headcount serve` for `make up`, of pytest for `make test`
@@ -13,8 +14,8 @@ ARGS ?=
 venv = PYTHON='$(PYTHON)' scripts/venv.sh
 test_python = .venv-test/bin/python
 
-.PHONY: up test accuracy warehouse spark check lint types contracts check-migrations check-openapi openapi format locks clean
-.PHONY: test-environment spark-environment openapi-linters
+.PHONY: up test accuracy simulation warehouse spark check lint types contracts check-migrations check-openapi openapi
+.PHONY: format locks clean test-environment spark-environment openapi-linters
 
 # exec: the server takes this shell's place, so that Ctrl-C reaches it and make waits until it has stopped.
 up:
@@ -26,6 +27,10 @@ test: test-environment openapi-linters
 # Users and tokens against public start-up logs, by cache kind, engine and TP: what fits, what misses, what is left out.
 accuracy: test-environment
 	@$(test_python) -m tests.accuracy.report
+
+# Users at a risk of 1 %, run: promised and realised overflow of every published trace. Takes some minutes.
+simulation: test-environment
+	@$(test_python) -m tests.simulation.report
 
 # Request logs by the million on DuckDB, Spark and NumPy: the same bins, and the memory that it takes. Some minutes;
 # ROWS=1000000 for fewer. The tests have a short form of it.

@@ -71,12 +71,12 @@ def main() -> None:
 
 def _bins(number: int) -> dict[str, object]:
     uppers = np.unique(np.round(np.geomspace(16, 8192, 64)).astype(int)).tolist()
-    return {"kind": "total", "bins": [{"upper": upper, "count": 100 + (upper + number) % 37} for upper in uppers]}
+    return {"kind": "total", "bins": [{"upper": upper, "count": 100 + upper % 37 + number} for upper in uppers]}
 
 
 def _cells(number: int) -> dict[str, object]:
     edges = [0, *np.round(np.geomspace(32, 4096, 8)).astype(int).tolist()]
-    counts = [[i, j, 10 + (7 * i + 3 * j + number) % 90] for i in range(8) for j in range(8)]
+    counts = [[i, j, 10 + (7 * i + 3 * j) % 90 + number] for i in range(8) for j in range(8)]
     return {"kind": "joint", "prompt_edges": edges, "output_edges": edges, "counts": counts}
 
 

@@ -10,6 +10,7 @@ place for ceil(P / chunk) - 1 steps before the one that ends its prefill, and a 
 
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from math import lcm
 from operator import mul
 from typing import Literal
@@ -189,10 +190,11 @@ def _held_joint(workload: Joint, running: Running, cost: Cost) -> Held:
     )
 
 
+@lru_cache(maxsize=8)
 def cells_of(workload: Joint, window: int) -> Tokens:
     """The cells of a joint histogram, one per count: prompts in (lower, upper], outputs in (lower, upper].
 
-    Open bins end at the window; one that begins past it is one token wide.
+    Open bins end at the window; one that begins past it is one token wide. Kept for all that weigh it.
     """
     sides = []
     for edges in (workload.prompt_edges, workload.output_edges):
@@ -201,7 +203,9 @@ def cells_of(workload: Joint, window: int) -> Tokens:
             closed_edges.append(closed(None, closed_edges[-1], window))
         sides.append(np.array(closed_edges, dtype=np.int64))
     i, j = np.array([cell[:2] for cell in workload.counts], dtype=np.int64).T
-    return np.stack([sides[0][i], sides[0][i + 1], sides[1][j], sides[1][j + 1]], axis=1)
+    cells = np.stack([sides[0][i], sides[0][i + 1], sides[1][j], sides[1][j + 1]], axis=1)
+    cells.flags.writeable = False
+    return cells
 
 
 def _prefill_steps(prompts: Tokens, running: Running) -> Tokens:

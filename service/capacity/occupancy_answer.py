@@ -1,8 +1,10 @@
 """Users at a risk as an answer says them: each number with its formula, operands, source and certainty."""
 
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from math import floor
+
+import msgspec
 
 from service.capacity.answer import AtRisk, Occupancy, Overflow, People, UsersRange
 from service.capacity.deployment import Deployment, Rank
@@ -11,7 +13,7 @@ from service.capacity.lengths import Running
 from service.capacity.occupancy.crowd import Crowd, Setting, crowd_of
 from service.capacity.occupancy.drift import USUAL
 from service.capacity.pool_lengths import running_of
-from service.capacity.question import Question, Sessions
+from service.capacity.question import Levers, Question, Sessions
 from service.capacity.rungs import Number, Operand, lever_operand
 from service.capacity.units import Estimate, exact, six_digits
 
@@ -55,17 +57,42 @@ def at_risk_of(crowds: tuple[Crowd, ...], copies: int) -> tuple[AtRisk, ...]:
     return tuple(AtRisk(risk=same[0][0], users=copies * min(users for _, users in same)) for same in by_risk)
 
 
-def recommended_of(question: Question, crowds: tuple[Crowd, ...]) -> int:
+def recommended_of(levers: Levers, crowds: tuple[Crowd, ...]) -> int:
     """Where to cap admission in one pool."""
-    cap = question.levers.max_num_seqs
+    cap = levers.max_num_seqs
     counts = [min(crowd.users.best, crowd.drift.users) for crowd in crowds]
     return min(counts) if cap is None else min(*counts, cap)
 
 
-def occupancy_of(question: Question, crowds: tuple[Crowd, ...], pools: tuple[Rank, ...]) -> Occupancy:
-    """Say what happens at the question's risk, in one pool on its fullest stage."""
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What an explanation takes of a question beside its crowds."""
+
+    levers: Levers
+    risk: float
+    tau: float | None
+    running: Running
+    shared_blocks: int
+    mean_fit: int
+    """Users of one pool at the mean, by exact arithmetic."""
+
+
+def asked_of(question: Question, deployment: Deployment, crowds: tuple[Crowd, ...], mean_fit: int) -> Asked:
+    """Gather what explains a question's users at a risk."""
+    pool = deployment.ranks[crowds.index(fullest(crowds))].pool
+    return Asked(
+        levers=question.levers,
+        risk=question.risk,
+        tau=question.tau,
+        running=running_of(question, deployment.window),
+        shared_blocks=pool.shared_blocks,
+        mean_fit=mean_fit,
+    )
+
+
+@lru_cache(maxsize=256)
+def occupancy_of(question: Asked, crowds: tuple[Crowd, ...]) -> Occupancy:
+    """Say what happens at the question's risk, in one pool on its fullest stage. Kept, as its crowds are."""
     crowd = fullest(crowds)
-    pool = pools[crowds.index(crowd)].pool
     levers, risk = question.levers, question.risk
     known: Certainty = "measured" if crowd.bracket is None else "assumed"
     say = partial(_number, certainty=known)
@@ -85,7 +112,7 @@ def occupancy_of(question: Question, crowds: tuple[Crowd, ...], pools: tuple[Ran
             lever_operand("accepted_tokens", levers.accepted_tokens, "tokens per step"),
         ),
         shared_blocks=say(
-            pool.shared_blocks,
+            question.shared_blocks,
             "blocks",
             f"whole blocks of a prefix of {levers.shared_prefix_tokens:,} tokens",
             lever_operand("shared_prefix_tokens", levers.shared_prefix_tokens, "tokens"),
@@ -107,21 +134,21 @@ def occupancy_of(question: Question, crowds: tuple[Crowd, ...], pools: tuple[Ran
             asked,
         ),
         overflow=say(
-            _rounded(crowd.tail),
+            _chance(crowd.tail),
             "share of steps",
             f"P(X1 + .. + X{crowd.users.best} > {crowd.blocks:,} blocks)",
             users,
             blocks,
         ),
         overflow_with_one_more=say(
-            _rounded(crowd.next_tail),
+            _chance(crowd.next_tail),
             "share of steps",
             f"P(X1 + .. + X{crowd.users.best + 1} > {crowd.blocks:,} blocks)",
             users,
             blocks,
         ),
         never_fits=say(
-            _rounded(crowd.beyond), "share of steps", f"P(X > {crowd.blocks:,} blocks) of one request alone", blocks
+            _chance(crowd.beyond), "share of steps", f"P(X > {crowd.blocks:,} blocks) of one request alone", blocks
         ),
         guaranteed=say(
             crowd.guaranteed,
@@ -132,7 +159,7 @@ def occupancy_of(question: Question, crowds: tuple[Crowd, ...], pools: tuple[Ran
         ),
         with_drift=_with_drift(question, crowd, blocks, held),
         mean_fit=say(
-            floor(crowd.blocks / crowd.mean),
+            question.mean_fit,
             "users",
             f"{crowd.blocks:,} blocks // {mean:,g} held on average: the throughput ceiling, not a capacity",
             blocks,
@@ -148,23 +175,23 @@ def occupancy_of(question: Question, crowds: tuple[Crowd, ...], pools: tuple[Ran
         ),
         preemptions_per_request=_preemptions(crowd, users),
         recommended=_recommended(question, crowds),
-        curve=tuple(Overflow(users=users, overflow=_rounded(tail)) for users, tail in crowd.curve),
+        curve=tuple(Overflow(users=users, overflow=_chance(tail)) for users, tail in crowd.curve),
         bracket=None if crowd.bracket is None else UsersRange(*crowd.bracket),
     )
 
 
-def _prefill(question: Question, crowd: Crowd) -> Number:
-    chunk = question.levers.max_num_batched_tokens
+def _prefill(question: Asked, crowd: Crowd) -> Number:
+    chunk = question.running.chunk
     steps = _rounded(crowd.prefill_steps)
     if crowd.prompt_tokens is None:
         return _number(0, "steps", "prompts aren't known apart: none are counted", certainty="assumed")
-    if chunk is None or running_of(question, question.levers.max_model_len).chunk is None:
+    if chunk is None:
         return _number(0, "steps", "every prompt is prefilled in the step that yields its first token")
     operand = Operand("max_num_batched_tokens", chunk, "tokens", "the lever, or the engine's default", "exact")
     return _number(steps, "steps", f"the mean of ceil(prompt / {chunk:,} tokens of a step) - 1", operand)
 
 
-def _with_drift(question: Question, crowd: Crowd, blocks: Operand, held: Operand) -> Number:
+def _with_drift(question: Asked, crowd: Crowd, blocks: Operand, held: Operand) -> Number:
     drift, tau = crowd.drift, _rounded(crowd.drift.tau)
     certainty: Certainty = "measured"
     source = "the rows in their order: the variance of window means beyond chance"
@@ -198,14 +225,14 @@ def _preemptions(crowd: Crowd, users: Operand) -> Number | None:
         "preemptions per request",
         f"about overflow x min(1, output / prompt) x min(1, {_MANY_USERS} / users): an order of magnitude",
         users,
-        Operand("overflow", _rounded(crowd.tail), "share of steps", _METHOD, "exact"),
+        Operand("overflow", _chance(crowd.tail), "share of steps", _METHOD, "exact"),
         Operand("prompt_tokens", _rounded(crowd.prompt_tokens), "tokens", "the workload", "exact"),
         Operand("output_tokens", _rounded(crowd.output_tokens), "tokens", "the workload", "exact"),
         certainty="assumed",
     )
 
 
-def _recommended(question: Question, crowds: tuple[Crowd, ...]) -> Number:
+def _recommended(question: Asked, crowds: tuple[Crowd, ...]) -> Number:
     cap = question.levers.max_num_seqs
     counts = {
         f"at a risk of {question.risk:g}": min(crowd.users.best for crowd in crowds),
@@ -275,3 +302,8 @@ def _number(
 
 def _rounded(number: float) -> float:
     return six_digits(Fraction(number))
+
+
+def _chance(number: float) -> float:
+    """Six digits of a chance, and none past the tenth place: there a sum of many is rounding."""
+    return six_digits(Fraction(round(number, 10)))

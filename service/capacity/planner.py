@@ -7,6 +7,7 @@ from service.capacity.answer import (
     Input,
     InputReserve,
     Inputs,
+    Occupancy,
     Users,
     UsersRange,
     Verdict,
@@ -28,7 +29,9 @@ from service.capacity.deployment import Deployment, deploy
 from service.capacity.errors import Fault, UnsupportedCombination
 from service.capacity.inverse import inverse_of
 from service.capacity.lengths import Held
+from service.capacity.occupancy.crowd import Crowd
 from service.capacity.occupancy_answer import (
+    asked_of,
     at_risk_of,
     crowds_in_each,
     occupancy_of,
@@ -69,7 +72,7 @@ def plan(question: Question) -> Answer:
         paged=likely.paged,
         at_risk=None if crowds is None else at_risk_of(crowds, levers.data_parallel),
         admitted=likely.admitted,
-        recommended_max_num_seqs=None if crowds is None else recommended_of(question, crowds),
+        recommended_max_num_seqs=None if crowds is None else recommended_of(levers, crowds),
     )
     inverse = None if fits else inverse_of(question, deployment)
     interval = interval_of(deployment, (worst, likely, best))
@@ -96,7 +99,7 @@ def plan(question: Question) -> Answer:
             ),
         ),
         workload=_workload_summary(question.workload, likely.observed, levers.data_parallel),
-        occupancy=None if crowds is None else occupancy_of(question, crowds, deployment.ranks),
+        occupancy=None if crowds is None else _occupancy(question, deployment, crowds, likely),
         sessions=people_of(question, crowds, likely.admitted),
         binding=binding,
         inverse=inverse,
@@ -127,6 +130,11 @@ def _held(question: Question, deployment: Deployment) -> tuple[Held, ...] | None
         return None
     running = running_of(question, deployment.window)
     return held_in_each((rank.pool for rank in deployment.ranks), question.workload, running)
+
+
+def _occupancy(question: Question, deployment: Deployment, crowds: tuple[Crowd, ...], counts: Counts) -> Occupancy:
+    mean_fit = (counts.paged or 0) // question.levers.data_parallel
+    return occupancy_of(asked_of(question, deployment, crowds, mean_fit), crowds)
 
 
 def _verdict(worst: Counts, likely: Counts, best: Counts) -> Verdict:

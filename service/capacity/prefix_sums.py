@@ -28,30 +28,31 @@ class PrefixSums:
 
     def __init__(self, costs: Integers, *, goes_on: bool = False) -> None:
         """Remember the costs."""
-        self._costs, self._goes_on = costs, goes_on
+        self._costs = costs
+        self._goes_on = goes_on
         self._bits = _Orders(costs, goes_on=goes_on)
 
     def over(self, low: Integers, high: Integers) -> list[list[int]]:
         """Sum of each cost over lengths low..high, low being 1 or more."""
-        return self._exact(lambda sums: sums.over(low, high), furthest=high)
+        return self._exact(lambda sums: sums.over(low, high), int(high.max(initial=0)))
 
     def over_pairs(self, cells: Integers) -> list[list[int]]:
         """Sum of each cost over all steps of all (P, O) pairs of each cell: at P..P + O - 1 tokens.
 
         Rows of `cells` are the first and last P, which lie within the end, and the first and last O.
         """
-        return self._exact(lambda sums: sums.over_pairs(cells), furthest=cells[:, 1] + cells[:, 3])
+        longest = int((cells[:, 1] + cells[:, 3]).max(initial=0))
+        return self._exact(lambda sums: sums.over_pairs(cells), longest)
 
     @cached_property
     def _floats(self) -> "_Orders":
         return _Orders(self._costs.astype(np.float64), goes_on=self._goes_on)
 
-    def _exact(self, amounts: Callable[["_Orders"], Amounts], *, furthest: Integers) -> list[list[int]]:
-        """Sums of any size; `furthest` are the lengths up to which costs are summed, those after the end included."""
+    def _exact(self, amounts: Callable[["_Orders"], Amounts], longest: int) -> list[list[int]]:
+        """Sums that reach up to a length, which may lie far beyond the end."""
         bits = amounts(self._bits)
         rows: list[list[int]] = bits.tolist()
-        most = max(int(furthest.max(initial=0)), self._costs.shape[1])
-        if not self._goes_on and int(self._costs.max()) * comb(most + 3, 3) < _MOST:
+        if int(self._costs.max()) * comb(max(longest, self._costs.shape[1]) + 2, 3) < _MOST:
             return rows
         turns = np.rint((amounts(self._floats) - bits) / _TURN)
         if not turns.any():

@@ -1,27 +1,19 @@
 """Real request lengths, posted as they are: the Azure LLM inference traces of 2023 (CC-BY-4.0, Patel et al.)."""
 
-import csv
 import json
-from pathlib import Path
 from typing import Any
 
 import httpx
 import psycopg
 import pytest
 
+from tests.collected import collected
 from tests.questions import REFERENCE
-
-TRACES = Path(__file__).parents[3] / "shared" / "data" / "traces"
-"""The rows themselves are not carried in this project."""
+from tests.traces import recorded
 
 
 def rows_of(trace: str) -> dict[str, object]:
-    file = TRACES / f"{trace}.sample.csv"
-    if not file.exists():
-        pytest.skip(f"the rows of {trace} are no part of this project, and {file.name} is not beside it")
-    with file.open() as lines:
-        rows = [[int(row["prompt_tokens"]), int(row["output_tokens"])] for row in csv.DictReader(lines)]
-    return {"kind": "rows", "rows": rows}
+    return {"kind": "rows", "rows": recorded(trace).tolist()}
 
 
 def planned(client: httpx.Client, workload: object) -> dict[str, Any]:
@@ -31,6 +23,7 @@ def planned(client: httpx.Client, workload: object) -> dict[str, Any]:
     return document
 
 
+@collected
 def test_the_rows_of_the_conversation_trace_fit_356_users_on_average(
     client: httpx.Client, rows: psycopg.Connection
 ) -> None:
@@ -47,6 +40,7 @@ def test_the_rows_of_the_conversation_trace_fit_356_users_on_average(
     assert json.loads(stored[0])["workload"] == {"kind": "rows", "ordered": False, "rows": workload["rows"]}
 
 
+@collected
 def test_the_rows_of_the_code_trace_fit_205_users_on_average(client: httpx.Client) -> None:
     assert planned(client, rows_of("azure_code_2023"))["users"]["paged"] == 205
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from service.capacity.occupancy.steps import SCALE, Steps
-from service.capacity.split.parting import RouteBy, long_part, short_part, short_window, steps_of
+from service.capacity.occupancy.steps import Steps
+from service.capacity.split.parting import RouteBy, parts_of, short_window, steps_of
 from service.capacity.split.places import candidates_of
 from service.capacity.workload import Joint, Rows
 from tests.questions import answered
@@ -72,20 +72,22 @@ def test_both_parts_of_a_histogram_hold_what_a_walk_over_all_pairs_holds(
     joint: Joint, window: int, at: int, route_by: RouteBy
 ) -> None:
     assume(at < window)
-    whole = steps_of(joint, window)
-    short = short_part(joint, whole, at=at, window=window, route_by=route_by)
-    long = long_part(whole, short)
     pairs = pairs_of(joint, window)
+    fitting = sum(share for prompt, _, share in pairs if prompt < window)
+    assume(fitting)
+    whole = steps_of(joint, window)
+    short, long = parts_of(joint, at=at, window=window, route_by=route_by)
+    scale = float(whole.beginning.sum()) / float(fitting)
 
     def is_short(pair: tuple[int, int, Fraction]) -> bool:
         return (pair[0] if route_by == "prompt" else pair[0] + pair[1]) <= at
 
     for part, of in ((short, filter(is_short, pairs)), (long, (pair for pair in pairs if not is_short(pair)))):
-        for found, expected in zip(scaled(part, window, SCALE), walked(list(of), window), strict=True):
+        for found, expected in zip(scaled(part, window, scale), walked(list(of), window), strict=True):
             assert found == pytest.approx(expected, abs=1e-12)
         assert part.decode.min() >= 0
         assert part.beginning.min() >= 0
-    assert (np.pad(short.decode, (0, len(whole.decode) - len(short.decode))) + long.decode == whole.decode).all()
+    assert short.decode + long.decode == pytest.approx(whole.decode, rel=1e-12)
 
 
 @pytest.mark.parametrize("route_by", ROUTES)
@@ -99,9 +101,8 @@ def test_both_parts_of_rows_are_the_rows_themselves(
 ) -> None:
     assume(at < window)
     lengths = Rows(rows=tuple(rows))
-    whole = steps_of(lengths, window)
-    short = short_part(lengths, whole, at=at, window=window, route_by=route_by)
-    for part, is_short in ((short, True), (long_part(whole, short), False)):
+    short, long = parts_of(lengths, at=at, window=window, route_by=route_by)
+    for part, is_short in ((short, True), (long, False)):
         of = [(p, o, Fraction(1)) for p, o in rows if ((p if route_by == "prompt" else p + o) <= at) is is_short]
         assert scaled(part, window, 1) == walked(of, window)
 

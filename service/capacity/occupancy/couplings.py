@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from service.capacity.occupancy.steps import SCALE, Cells, Weights
+from service.capacity.occupancy.steps import Cells, Weights
 from service.capacity.workload import Marginal
 
 _POINTS = 16
@@ -49,7 +49,7 @@ def independent(prompts: Sequence[Piece], outputs: Sequence[Piece]) -> Cells:
     """Every prompt with every output."""
     bounds = [(*prompt[:2], *output[:2]) for prompt in prompts for output in outputs]
     shares = np.outer([share for *_, share in prompts], [share for *_, share in outputs]).ravel()
-    return Cells(np.array(bounds, dtype=np.int64), _scaled(shares))
+    return Cells(np.array(bounds, dtype=np.int64), shares)
 
 
 def together(prompts: Sequence[Piece], outputs: Sequence[Piece]) -> Cells:
@@ -60,7 +60,7 @@ def together(prompts: Sequence[Piece], outputs: Sequence[Piece]) -> Cells:
     at = (cuts[:-1, None] + inside * np.diff(cuts)[:, None]).ravel()
     found = [_quantiles(side, end / end[-1], at) for side, end in zip((prompts, outputs), ends, strict=True)]
     bounds = np.stack([found[0] - 1, found[0], found[1] - 1, found[1]], axis=1)
-    return Cells(bounds, _scaled(np.repeat(np.diff(cuts) / _POINTS, _POINTS)))
+    return Cells(bounds, np.repeat(np.diff(cuts) / _POINTS, _POINTS))
 
 
 def falling(pieces: Sequence[Piece]) -> list[Piece]:
@@ -79,10 +79,6 @@ def _quantiles(pieces: Sequence[Piece], ends: NDArray[np.float64], at: NDArray[n
     up = first + np.ceil(part * (last - first)).astype(np.int64)
     down = first - np.floor(part * (first - last)).astype(np.int64)
     return np.where(rising, np.maximum(up, first + 1), np.maximum(down, last + 1))
-
-
-def _scaled(shares: NDArray[np.float64]) -> NDArray[np.int64]:
-    return np.asarray(shares / shares.sum() * SCALE).astype(np.int64)
 
 
 def with_mean(weights: Weights, mean: float) -> Weights:

@@ -12,7 +12,7 @@ from service.capacity.occupancy.bounds import deviations, guaranteed, with_drift
 from service.capacity.occupancy.drift import USUAL, measured_tau
 from service.capacity.occupancy.holding import Holding, holding_of
 from service.capacity.occupancy.overflow import Overflow
-from service.capacity.occupancy.spread import Spread, spread_of
+from service.capacity.occupancy.spread import spread_of
 from service.capacity.occupancy.steps import Weights
 from service.capacity.pool import Pool
 from service.capacity.units import Estimate
@@ -101,13 +101,17 @@ def crowd_of(workload: Workload, setting: Setting) -> Crowd | None:
     own = dict(at)[setting.risk]
     ends = [overflow.users(blocks, setting.risk) if blocks != best else own for blocks in (low, high)]
     bracket = None
-    if spread.most is not spread.likely or spread.least is not spread.likely:
-        ends, bracket = _bracketed(spread, costs, setting, own)
+    if spread.most is not spread.likely:
+        fewest, low_users = _at_end(spread.most, costs, setting, low)
+        most, high_users = ends[1], own
+        if spread.least is not spread.likely:
+            most, high_users = _at_end(spread.least, costs, setting, high)
+        ends, bracket = [fewest, most], (min(low_users, own), max(high_users, own))
     return Crowd(
         blocks=best,
         mean=likely.mean,
         deviation=likely.variance**0.5,
-        final=_holding(spread.final, costs).mean,
+        final=float((spread.final * costs[: len(spread.final)]).sum() / spread.final.sum()),
         beyond=likely.beyond(best),
         at=at,
         users=Estimate(min(ends[0], own), own, max(ends[1], own)),
@@ -130,16 +134,12 @@ def _holding(weights: Weights, costs: NDArray[np.int64]) -> Holding:
     return holding_of(weights, costs[: len(weights)])
 
 
-def _bracketed(
-    spread: Spread, costs: NDArray[np.int64], setting: Setting, own: int
-) -> tuple[list[int], tuple[int, int]]:
-    """Users at both ends of memory and lengths, and at both ends of lengths alone."""
-    ends, alone = [], []
-    for weights, blocks in ((spread.most, setting.blocks.low), (spread.least, setting.blocks.high)):
-        overflow = Overflow(_holding(weights, costs), max(blocks, setting.blocks.best))
-        ends.append(overflow.users(blocks, setting.risk))
-        alone.append(overflow.users(setting.blocks.best, setting.risk))
-    return ends, (min(alone[0], own), max(alone[1], own))
+def _at_end(weights: Weights, costs: NDArray[np.int64], setting: Setting, blocks: int) -> tuple[int, int]:
+    """Users where lengths come to one end, at one end of memory and at the most likely memory."""
+    best = setting.blocks.best
+    overflow = Overflow(_holding(weights, costs), max(blocks, best))
+    at_best = overflow.users(best, setting.risk)
+    return at_best if blocks == best else overflow.users(blocks, setting.risk), at_best
 
 
 def _curve(overflow: Overflow, at: tuple[tuple[float, int], ...], blocks: int) -> tuple[tuple[int, float], ...]:

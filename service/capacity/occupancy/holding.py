@@ -33,6 +33,19 @@ class Holding:
             return 0.0
         return float((self.shares * (self.blocks - self.mean) ** 3).sum()) / (variance * sqrt(variance))
 
+    @cached_property
+    def unit(self) -> int:
+        """Blocks that all amounts are multiples of."""
+        return max(int(np.gcd.reduce(self.blocks)), 1)
+
+    @cached_property
+    def roughness(self) -> float:
+        """By how much shares rise and fall from each unit to the next, all added up: little where they are smooth."""
+        next_to = np.diff(self.blocks) == self.unit
+        before, after = self.shares[:-1], self.shares[1:]
+        changes = np.where(next_to, np.abs(after - before), before + after)
+        return float(self.shares[0] + changes.sum() + self.shares[-1])
+
     def beyond(self, budget: int) -> float:
         """The share of steps at which one request alone holds more than there is."""
         return float(self.shares[self.blocks > budget].sum())

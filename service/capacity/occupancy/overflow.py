@@ -1,6 +1,12 @@
-"""The chance of an overflow, by cells where that can't change a count, else block by block."""
+"""The chance of an overflow, by cells where that can't change a count, else block by block.
+
+Cells see no more of a distribution than what varies slower than they do. That there is nothing else has to be shown:
+the characteristic function of what one request holds is at most R / (2 sin(t / 2)) at a frequency t, R being all its
+rises and falls added up (summation by parts), and of the sum of N requests the N-th power of it.
+"""
 
 from functools import cached_property
+from math import log, pi, sin
 
 from service.capacity.occupancy.bounds import by_moments
 from service.capacity.occupancy.holding import Holding
@@ -8,9 +14,11 @@ from service.capacity.occupancy.lattice import smoothed, whole
 from service.capacity.occupancy.sums import CLOSE, Sums, largest_mean
 
 _SMOOTH = -25.0
-"""Less than e^-25 of a sum in the upper half of all frequencies: cells don't see it, and its tail is right."""
-_MARGIN = 1e-6
-"""So far from the risk a tail by cells, which is right to 1e-7, lies on the same side as the exact one."""
+"""Less than e^-25 of a sum in the upper half of the cells' frequencies and beyond: its tail by cells is right."""
+_SURE = 1e-7
+"""Tails by cells are right to this, or aren't taken."""
+_MARGIN = 10 * _SURE
+"""So far from the risk a tail by cells lies on the same side as the exact one."""
 _LEAST_RISK = 1e-4
 
 
@@ -31,13 +39,23 @@ class Overflow:
         """Sums by cells, which are laid out to end at the budget; null where there are as few whole blocks."""
         if budget not in self._by_budget:
             lattice = smoothed(self.holding, budget)
-            self._by_budget[budget] = None if lattice is None else Sums(lattice)
+            sums = None if lattice is None else Sums(lattice)
+            self._by_budget[budget] = sums if sums is not None and sums.is_stable else None
         return self._by_budget[budget]
+
+    def _smooth(self, requests: int, budget: int) -> Sums | None:
+        """Sums by cells where they see all of so many requests; else null."""
+        cells = self._cells(budget)
+        if cells is None:
+            return None
+        finer = log(min(self.holding.roughness / (2 * sin(pi / (4 * cells.step))), 1.0))
+        if max(cells.reach(requests), requests * finer) > _SMOOTH:
+            return None
+        return cells if cells.doubt(requests, budget) <= _SURE else None
 
     def _sums(self, requests: int, budget: int) -> Sums:
         """What the sum of so many is read from."""
-        cells = self._cells(budget)
-        return self._blocks if cells is None or cells.reach(requests) > _SMOOTH else cells
+        return self._smooth(requests, budget) or self._blocks
 
     def tail(self, requests: int, budget: int) -> float:
         """The chance that so many requests together hold more than `budget` blocks."""
@@ -46,8 +64,8 @@ class Overflow:
     def users(self, budget: int, risk: float) -> int:
         """The most requests whose chance of an overflow stays below a risk."""
         guess = by_moments(self.holding, budget, risk)
-        cells = self._cells(budget)
-        if cells is not None and risk >= _LEAST_RISK:
+        cells = self._smooth(guess, budget) if guess and risk >= _LEAST_RISK else None
+        if cells is not None:
             users = cells.largest(budget, risk, guess)
             if users and all(self._is_clear(number, budget, risk) for number in (users, users + 1)):
                 return users
@@ -56,10 +74,8 @@ class Overflow:
 
     def _is_clear(self, requests: int, budget: int, risk: float) -> bool:
         """Whether no closer look can move a count by cells to the other side of the risk."""
-        cells = self._cells(budget)
-        if cells is None or cells.reach(requests) > _SMOOTH:
-            return False
-        return abs(cells.tail(requests, budget) - risk) > _MARGIN
+        cells = self._smooth(requests, budget)
+        return cells is not None and abs(cells.tail(requests, budget) - risk) > _MARGIN
 
     def holds(self, requests: int, budget: int, risk: float) -> bool:
         """Whether so many requests stay below a risk."""

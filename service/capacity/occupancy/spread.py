@@ -10,7 +10,6 @@ from service.capacity.lengths import Running, cells_of, closed, nothing_fits
 from service.capacity.occupancy import couplings
 from service.capacity.occupancy.most_mean import most_mean
 from service.capacity.occupancy.steps import (
-    SCALE,
     Cells,
     Steps,
     Weights,
@@ -18,6 +17,7 @@ from service.capacity.occupancy.steps import (
     steps_of_cells,
     steps_of_rows,
 )
+from service.capacity.prefix_sums import pairs_beyond
 from service.capacity.workload import Joint, Marginals, Mean, Rows, Total, Workload, table_of
 
 
@@ -57,9 +57,9 @@ def spread_of(workload: Workload, running: Running) -> Spread | None:
             return _of_total(workload, running)
         case Joint():
             cells = shared_cells(workload, running.window)
-            counts = np.array([count for _, _, count in workload.counts], dtype=np.float64)
-            known = _known(steps_of_cells(cells, running.window), running)
-            return msgspec.structs.replace(known, most_tokens=most_mean(cells.bounds, counts, running.window))
+            fitting = cells.bounds[:, 0] + 1 < running.window
+            most = most_mean(cells.bounds[fitting], cells.shares[fitting], running.window)
+            return msgspec.structs.replace(_known(steps_of_cells(cells, running.window), running), most_tokens=most)
         case Rows():
             return _known(steps_of_rows(table_of(workload.rows), running.window), running)
         case Marginals():
@@ -81,10 +81,9 @@ def _known(steps: Steps, running: Running) -> Spread:
 
 
 def _of_total(workload: Total, running: Running) -> Spread:
-    requests = sum(part.count for part in workload.bins)
     bounds = [(part.lower, closed(part.upper, part.lower, running.window)) for part in workload.bins]
-    shares = [part.count * SCALE // requests for part in workload.bins]
-    once = lengths_of_bins(np.array(bounds, dtype=np.int64), np.array(shares, dtype=np.int64), running.window)
+    counts = [part.count for part in workload.bins]
+    once = lengths_of_bins(np.array(bounds, dtype=np.int64), np.array(counts, dtype=np.float64), running.window)
     by_length = once * np.arange(len(once))
     return Spread(
         likely=once,
@@ -99,18 +98,18 @@ def _of_total(workload: Total, running: Running) -> Spread:
 
 
 def shared_cells(workload: Joint, window: int) -> Cells:
-    """The cells of a joint histogram with their shares of all requests; open bins end at the window."""
-    requests = sum(count for _, _, count in workload.counts)
-    shares = [count * SCALE // requests for _, _, count in workload.counts]
-    return Cells(cells_of(workload, window), np.array(shares, dtype=np.int64))
+    """The cells of a joint histogram with their counts; open bins end at the window."""
+    counts = [count for _, _, count in workload.counts]
+    return Cells(cells_of(workload, window), np.array(counts, dtype=np.float64))
 
 
 def _of_marginals(workload: Marginals, running: Running) -> Spread:
     window = running.window
     prompts, outputs = (couplings.pieces_of(side, window) for side in (workload.prompt, workload.output))
-    steps = steps_of_cells(couplings.independent(prompts, outputs), window)
-    if not steps.beginning.any():
+    cells = couplings.independent(prompts, outputs)
+    if not (cells.bounds[:, 0] + 1 < window).any():
         raise nothing_fits(window)
+    steps = steps_of_cells(cells, window)
     likely = steps.weights(running)
     most, least = (
         steps_of_cells(couplings.together(prompts, side), window).weights(running)
@@ -139,10 +138,11 @@ def cut_shares(workload: Marginals, window: int) -> tuple[float, float]:
     """The shares of requests whose prompt leaves no room in the window, and that are cut at it, paired by chance."""
     prompts, outputs = (couplings.pieces_of(side, window) for side in (workload.prompt, workload.output))
     cells = couplings.independent(prompts, outputs)
-    longest = int(cells.bounds[:, 1].max() + cells.bounds[:, 3].max())
-    if longest <= window:
-        return 0.0, 0.0
-    steps = steps_of_cells(cells, longest + 1)
-    requests = float(steps.beginning.sum())
-    rejected = float(steps.beginning[window:].sum()) / requests
-    return rejected, max(float(steps.final[window + 1 :].sum()) / requests - rejected, 0.0)
+    first, last, shortest, longest = cells.bounds.T
+    room = np.maximum(np.minimum(last, window - 1), first)
+    rejected = cells.shares * ((last - room) / (last - first))
+    beyond = pairs_beyond(np.stack([first + 1, room, shortest + 1, longest], axis=1), window)
+    pairs = (last - first).astype(np.float64) * (longest - shortest)
+    truncated = cells.shares * (np.array(beyond, dtype=np.float64) / pairs)
+    requests = cells.shares.sum()
+    return float(rejected.sum() / requests), float(truncated.sum() / requests)

@@ -10,6 +10,10 @@ straight and parabolic pieces, which are summed up from where they begin and end
 ends to the last bit.
 """
 
+from collections.abc import Iterator
+from functools import reduce
+from operator import add
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -20,17 +24,31 @@ from service.capacity.units import ceil_div
 Weights = NDArray[np.float64]
 """By held tokens from 0 on: at how many steps requests hold so many, on any scale."""
 
-SCALE = 2**60
+_SCALE = 2**60
 """All requests of a workload, in the integers that cells are summed in."""
+_BITS = 62
+"""That sums of integers may take."""
+_NEGLIGIBLE = 1e-12
+"""Of all steps: so few need not be told apart within their cell."""
 
 
 class Steps(msgspec.Struct, frozen=True, kw_only=True):
     """Requests by held tokens from 0 on, all on one scale."""
 
-    decode: NDArray[np.int64]
+    decode: Weights
     """How many requests hold so many tokens at one of their decode steps."""
-    beginning: NDArray[np.int64]
+    beginning: Weights
     """How many begin to decode with so many, their prompt."""
+    final: Weights
+    """How many end with so many, cut at the window: one place longer than the others."""
+
+    def __add__(self, other: "Steps") -> "Steps":
+        """Both together, of as many held tokens."""
+        return Steps(
+            decode=self.decode + other.decode,
+            beginning=self.beginning + other.beginning,
+            final=self.final + other.final,
+        )
 
     def weights(self, running: Running) -> Weights:
         """At how many steps requests hold so many tokens, prefill included."""
@@ -43,28 +61,21 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
         """Steps that a request waits before the one that ends its prefill, on average."""
         if running.chunk is None or len(self.beginning) <= running.chunk:
             return 0.0
-        return float(self._waiting(running.chunk).sum() / self.beginning.astype(np.float64).sum())
+        return float(self._waiting(running.chunk).sum() / self.beginning.sum())
 
     def _waiting(self, chunk: int) -> Weights:
         tokens = np.arange(len(self.beginning), dtype=np.int64)
-        return np.maximum(ceil_div(tokens, chunk) - 1, 0) * self.beginning.astype(np.float64)
-
-    @property
-    def final(self) -> Weights:
-        """How many requests end with so many tokens, cut at the window: one place longer than the others."""
-        still = np.concatenate([[0], self.decode, [0]])
-        return (np.append(self.beginning, 0) - np.diff(still)).astype(np.float64)
+        return np.maximum(ceil_div(tokens, chunk) - 1, 0) * self.beginning
 
     @property
     def prompt_tokens(self) -> float:
         """Tokens of a prompt, on average."""
-        begun = self.beginning.astype(np.float64)
-        return float((begun * np.arange(len(begun))).sum() / begun.sum())
+        return float((self.beginning * np.arange(len(self.beginning))).sum() / self.beginning.sum())
 
     @property
     def output_tokens(self) -> float:
         """Tokens of an output, on average, cut at the window."""
-        return float(self.decode.astype(np.float64).sum() / self.beginning.astype(np.float64).sum())
+        return float(self.decode.sum() / self.beginning.sum())
 
 
 class Cells(msgspec.Struct, frozen=True):
@@ -72,8 +83,23 @@ class Cells(msgspec.Struct, frozen=True):
 
     bounds: NDArray[np.int64]
     """One row per cell: prompts in (lower, upper], outputs in (lower, upper]."""
-    shares: NDArray[np.int64]
-    """How many of all requests, which are `SCALE`."""
+    shares: NDArray[np.float64]
+    """How many requests of all, on any scale."""
+
+    def within(self, window: int) -> "Cells":
+        """The requests that run in a window: prompts that leave room, and of outputs that never end there one each."""
+        fitting = self.bounds[:, 0] + 1 < window
+        first, last, shortest, longest = self.bounds[fitting].T
+        room = np.minimum(last, window - 1)
+        shares = self.shares[fitting] * ((room - first) / (last - first))
+        ended, endless = np.minimum(longest, window), np.maximum(shortest, window)
+        inside, outside = ended > shortest, longest > endless
+        parts = (
+            (inside, shortest, ended, shares * ((ended - shortest) / (longest - shortest))),
+            (outside, endless, endless + 1, shares * ((longest - endless) / (longest - shortest))),
+        )
+        bounds = [np.stack([first, room, low, high], axis=1)[kept] for kept, low, high, _ in parts]
+        return Cells(np.concatenate(bounds), np.concatenate([share[kept] for kept, _, _, share in parts]))
 
 
 def steps_of_rows(rows: NDArray[np.int64], window: int) -> Steps:
@@ -83,26 +109,56 @@ def steps_of_rows(rows: NDArray[np.int64], window: int) -> Steps:
     ends = np.minimum(prompts + fitting[:, 1], window)
     size = int(ends.max(initial=0)) + 1
     begun, ended = np.bincount(prompts, minlength=size), np.bincount(ends, minlength=size)
-    return Steps(decode=np.cumsum(begun - ended), beginning=begun)
+    return counted_in(1.0, begun, np.cumsum(begun - ended))
 
 
-def steps_of_cells(cells: Cells, window: int, longest_prompt: int | None = None) -> Steps:
-    """Steps of requests that are known by the cells of a joint histogram; prompts that leave no room are left out.
+def steps_of_cells(cells: Cells, window: int) -> Steps:
+    """Steps of requests that are known by the cells of a joint histogram; prompts that leave no room are left out."""
+    return reduce(add, (counted_in(divided.unit, *summed(divided)) for divided in divisions(cells, window)))
 
-    So are those of more than `longest_prompt` tokens, where it is given.
+
+class Divided(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests of cells, in whole units for each pair of lengths."""
+
+    unit: float
+    bounds: NDArray[np.int64]
+    per_pair: NDArray[np.int64]
+    rest: NDArray[np.int64]
+    """So many lie in the middle of each cell."""
+    size: int
+    """Held tokens that are told apart, from 0 on."""
+
+
+def divisions(cells: Cells, window: int) -> Iterator[Divided]:
+    """Divide the requests that run in a window over their pairs; all of it together is the cells.
+
+    A share is divided over its pairs in integers, and what is left over divided again on a finer scale, until so little
+    is left that it may lie in the middle of its cell.
     """
-    cells = within(cells, window)
-    first, last, shortest, longest = cells.bounds.T
+    inside = cells.within(window)
+    shares = (inside.shares / inside.shares.sum() * _SCALE).astype(np.int64)
+    first, last, shortest, longest = inside.bounds.T
+    pairs = (last - first) * (longest - shortest)
+    # Sums of what is left over are below a unit for each pair.
+    finer = _BITS - int(pairs.sum()).bit_length()
+    negligible = _NEGLIGIBLE * float((shares * (shortest + 1.0)).sum())
+    size = int(min(window, (last + longest).max() + 1))
+    unit, rest, is_last = 1.0, shares, False
+    while not is_last:
+        per_pair, rest = np.divmod(rest, pairs)
+        is_last = float((rest * longest.astype(np.float64)).sum()) * unit <= negligible
+        middle = rest if is_last else np.zeros_like(rest)
+        yield Divided(unit=unit, bounds=inside.bounds, per_pair=per_pair, rest=middle, size=size)
+        rest, unit = rest << finer, unit / 2**finer
+
+
+def summed(divided: Divided) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Beginning and holding requests by tokens."""
+    (first, last, shortest, longest), size = divided.bounds.T, divided.size
+    per_pair, rest = divided.per_pair, divided.rest
     prompts, outputs = last - first, longest - shortest
-    per_pair = cells.shares // (prompts * outputs)
-    # What the division leaves over goes to the middle of the cell, so that nothing is lost.
-    rest = cells.shares - per_pair * (prompts * outputs)
     middle = (first + last + 1) // 2
     middle_end = middle + (shortest + longest + 1) // 2
-    size = int(min(window, (last + longest).max(initial=0) + 1))
-    if longest_prompt is not None:
-        last = np.minimum(last, np.maximum(first, longest_prompt))
-        prompts, rest = last - first, np.where(middle <= longest_prompt, rest, 0)
     begun = _Impulses(size)
     begun.add(first + 1, per_pair * outputs)
     begun.add(last + 1, -per_pair * outputs)
@@ -120,53 +176,26 @@ def steps_of_cells(cells: Cells, window: int, longest_prompt: int | None = None)
     # Of prompts the first difference, of pairs the second: prompts that have begun are a ramp, and pairs that have
     # ended two. Sums wrap around in 64 bits on the way and come out right, as what they come to fits.
     beginning = np.cumsum(begun.at)
-    return Steps(decode=np.cumsum(beginning - np.cumsum(np.cumsum(ended.at))), beginning=beginning)
+    return beginning, np.cumsum(beginning - np.cumsum(np.cumsum(ended.at)))
 
 
-def within(cells: Cells, window: int) -> Cells:
-    """Leave out what is the same for all: prompts without room, and by how much an output passes the window.
-
-    Cells then have no more pairs than the window squared, which is little beside `SCALE`.
-    """
-    first, last, shortest, longest = cells.bounds.T
-    ends = np.minimum(last, window - 1)
-    shares = _part(cells.shares, ends - first, last - first)
-    up_to = np.clip(longest, shortest, np.maximum(shortest, window))
-    found = []
-    for low, high, part in (
-        (shortest, up_to, _part(shares, up_to - shortest, longest - shortest)),
-        # An output of the whole window is cut after any prompt, as a longer one is.
-        (
-            np.full_like(shortest, window - 1),
-            np.full_like(longest, window),
-            _part(shares, longest - up_to, longest - shortest),
-        ),
-    ):
-        kept = (ends > first) & (part > 0)
-        found.append((np.stack([first, ends, low, high], axis=1)[kept], part[kept]))
-    bounds, parts = (np.concatenate(both) for both in zip(*found, strict=True))
-    return Cells(bounds, parts)
+def counted_in(unit: float, begun: NDArray[np.int64], held: NDArray[np.int64]) -> Steps:
+    """Requests that begin and that hold, in whole units of so many."""
+    ends = np.append(begun, 0) - np.diff(held, prepend=0, append=0)
+    decode, beginning, final = (unit * part.astype(np.float64) for part in (held, begun, ends))
+    return Steps(decode=decode, beginning=beginning, final=final)
 
 
-def _part(shares: NDArray[np.int64], part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.int64]:
-    """So much of each share, rounded down: in two steps, as the product may pass 64 bits."""
-    each, rest = np.divmod(shares, whole)
-    return np.asarray(each * part + rest * part // whole)
-
-
-def lengths_of_bins(bounds: NDArray[np.int64], shares: NDArray[np.int64], window: int) -> Weights:
+def lengths_of_bins(bounds: NDArray[np.int64], shares: NDArray[np.float64], window: int) -> Weights:
     """How many requests have each total length, of bins (lower, upper]; longer ones count as filling the window."""
     lower, upper = bounds.T
-    per_length = shares // (upper - lower)
-    counts = _Impulses(int(min(upper.max(), window)) + 1)
-    counts.add(lower + 1, per_length)
-    counts.add(upper + 1, -per_length)
-    lengths = np.cumsum(counts.at)
-    # What lies beyond the window, and what division left over of bins that end before it.
-    beyond = np.maximum(upper - np.maximum(lower, window), 0)
-    left_over = shares - per_length * (upper - lower)
-    np.add.at(lengths, np.minimum(upper, len(lengths) - 1), per_length * beyond + left_over)
-    return lengths.astype(np.float64)
+    per_length = shares / (upper - lower)
+    ends = np.minimum(upper, window)
+    widths = np.maximum(ends - lower, 0)
+    places = np.repeat(lower + 1 - (np.cumsum(widths) - widths), widths) + np.arange(widths.sum())
+    lengths = np.bincount(places, np.repeat(per_length, widths), int(ends.max()) + 1)
+    lengths[-1] += float((per_length * (upper - np.maximum(lower, window)))[upper > window].sum())
+    return np.asarray(lengths, dtype=np.float64)
 
 
 class _Impulses:

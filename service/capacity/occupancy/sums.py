@@ -18,6 +18,8 @@ _DAMPING = 24.0
 """What wraps around is weighed by e^-24 = 4e-11, and rounding is raised by e^12 at most."""
 _NEGLIGIBLE = -38.0
 """Values below e^-38 change no tail by more than 1e-11: they are read with weights of e^12 at most, that fall."""
+_ROUNDING = 1e-12
+_SPLIT = 3 / 128
 _STEP = 1.05
 """By what a first guess at a mean is raised or lowered until it lies on the other side."""
 CLOSE = 1e-9
@@ -57,9 +59,31 @@ class Sums:
         values = np.exp(mean * (self._spectrum[:used] - 1)) - np.complex128(nobody)
         return self._outside(values, budget, nobody)
 
+    @property
+    def step(self) -> float:
+        """Units of a cell."""
+        return self._lattice.step
+
     def reach(self, requests: int) -> float:
         """What is left of the sum in the upper half of all frequencies: of a smooth one, nothing (a logarithm)."""
         return requests * float(self._levels[len(self._levels) // 2])
+
+    def doubt(self, requests: int, budget: int) -> float:
+        """By how much a tail may be off because amounts were split over cells; of whole units, by nothing.
+
+        A wave of t per cell is off by 3 / 128 t^4 at most in between them (Lagrange), the sum's N times as much.
+        """
+        if not self._lattice.is_smoothed:
+            return 0.0
+        waves = self._spectrum[: self._used(_NEGLIGIBLE / requests)]
+        off = _SPLIT * (2 * np.pi / self._size * np.arange(len(waves))) ** 4
+        reader = self._reader(self._lattice.cells(budget), len(waves))
+        return float(requests * (np.abs(waves) ** (requests - 1) * off * np.abs(reader)).sum())
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether no frequency passes the lowest one: else powers grow without end, of shares that may be negative."""
+        return float(self._levels[-1]) <= log(abs(self._spectrum[0])) + _ROUNDING
 
     def _used(self, level: float) -> int:
         """How many frequencies there are, from the lowest on, until all are below a level (a logarithm)."""

@@ -1,13 +1,14 @@
 """A workload parted at one length, and each part counted in pools of its own."""
 
 import msgspec
+import numpy as np
 
-from service.capacity.occupancy.spread import shared_cells
+from service.capacity.lengths import cells_of
 from service.capacity.occupancy.steps import Steps
 from service.capacity.question import Question
 from service.capacity.split.counting import Costs, Counted, costs_of, counted
 from service.capacity.split.pair import Pair
-from service.capacity.split.parting import Lengths, RouteBy, long_part, short_part, short_window
+from service.capacity.split.parting import Lengths, RouteBy, parts_of, short_window
 from service.capacity.workload import Rows
 
 
@@ -28,8 +29,10 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True):
         window = self.question.levers.max_model_len
         if isinstance(self.lengths, Rows):
             return sum(prompt >= window for prompt, _ in self.lengths.rows) / len(self.lengths.rows)
-        all_of_them = int(shared_cells(self.lengths, window).shares.sum())
-        return (all_of_them - int(self.whole.beginning.sum())) / all_of_them
+        first, last, _, _ = cells_of(self.lengths, window).T
+        counts = np.array([count for *_, count in self.lengths.counts], dtype=np.float64)
+        beyond = np.maximum(last - np.maximum(first, window - 1), 0) / (last - first)
+        return float((counts * beyond).sum() / counts.sum())
 
 
 class Half(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,12 +62,11 @@ def halves_of(traffic: Traffic, at: int) -> Halves:
     question, window = traffic.question, traffic.question.levers.max_model_len
     if at >= window:
         return Halves(split_at=at, short=_all_in(traffic, window), long=None, pair=None)
-    where, route_by = {"at": at, "window": window}, traffic.route_by
-    short = short_part(traffic.lengths, traffic.whole, **where, route_by=route_by)
-    long = long_part(traffic.whole, short)
+    route_by = traffic.route_by
+    short, long = parts_of(traffic.lengths, at=at, window=window, route_by=route_by)
     if not short.beginning.any():
         return Halves(split_at=at, short=None, long=_all_in(traffic, window), pair=None)
-    shorter = short_window(traffic.lengths, **where, route_by=route_by)
+    shorter = short_window(traffic.lengths, at=at, window=window, route_by=route_by)
     if not long.beginning.any():
         return Halves(split_at=at, short=_all_in(traffic, shorter), long=None, pair=None)
     questions = (_with_window(question, shorter), question)

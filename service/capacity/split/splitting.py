@@ -3,6 +3,7 @@
 from service.capacity.answer import Assumed
 from service.capacity.caveats import assumed_of, assumed_tau
 from service.capacity.errors import Fault, Refused
+from service.capacity.largest_window import shortest_window
 from service.capacity.lengths import check_window, nothing_fits
 from service.capacity.occupancy.drift import USUAL, measured_tau
 from service.capacity.planner import check, inputs_of
@@ -28,9 +29,9 @@ def split(question: Question, split_at: int | None = None, route_by: RouteBy = "
     window = question.levers.max_model_len
     check_window(window)
     lengths = _lengths(question)
-    whole = steps_of(lengths, window)
-    if not whole.beginning.any():
+    if window < shortest_window(lengths):
         raise nothing_fits(window)
+    whole = steps_of(lengths, window)
     costs: Costs = {}
     usual = USUAL if question.tau is None else question.tau
     mixed = counted(question, whole, costs, usual)
