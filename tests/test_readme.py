@@ -30,6 +30,6 @@ def test_an_example_prints_what_the_readme_shows(service_url: str, command: str,
 
 
 def test_the_readme_shows_the_whole_way() -> None:
-    assert len(EXAMPLES) == 11
+    assert len(EXAMPLES) == 12
     for part in ("make up", "make test", "/v1/plans", "headcount plan", "headcount observe", "HEADCOUNT_DATABASE_URL"):
         assert part in README

@@ -9,16 +9,16 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from service.api.off_loop import off_loop
+from service.api.off_loop import LARGE, off_loop
 from service.capacity.question import ObservedReserve
 from service.catalog.entries import Catalog
 from service.catalog.observing import Noted, noted_of_planned, noted_of_stored, placed
 from service.catalog.offering import StartUps, offered, planned_weights, reserve_from, takes_the_engines_own
-from service.catalog.planning import Estimated, Planned, estimate, planned
+from service.catalog.planning import Estimated, Planned, compare_pools, estimate, planned
 from service.catalog.resolve import resolve
 from service.errors import Fault, NotStored, Refused, StoreUnavailable, UnknownKey
 from service.readers.observation import AskedObservation, read_observation
-from service.readers.question import AskedQuestion
+from service.readers.question import AskedPools, AskedQuestion
 from service.store import catalog_versions, observations, plans
 from service.store.observations import StoredObservation
 from service.store.plans import Asked, StoredPlan, WholePlan
@@ -71,6 +71,12 @@ class Headcount:
         answered = await off_loop(size, estimate, question, catalog, observed)
         offer = await self._offer(question, answered)
         return Answered(answered.answer_bytes, catalog.revision, offer)
+
+    async def pools(self, asked: AskedPools) -> tuple[bytes, int]:
+        """Compare pools, as work on a large question whatever its size; also say which catalog revision it was."""
+        catalog = self.catalog
+        observed = await self._observed_reserve(asked.question, catalog, LARGE)
+        return await off_loop(LARGE, compare_pools, asked, catalog, observed), catalog.revision
 
     async def record(self, question: AskedQuestion, asked: Asked, *, size: int) -> Recorded:
         """Plan and record a question with the catalog as it is at the time of the transaction.

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from litestar import HttpMethod, Response, route
 from litestar.handlers import HTTPRouteHandler
 
-from service.api import documents, estimates, health, models, observations, plans
+from service.api import documents, estimates, health, models, observations, plans, pools
 from service.api.catalog import catalog_routes
 
 
@@ -17,6 +17,7 @@ def route_handlers() -> list[HTTPRouteHandler]:
         plans.list_plans,
         estimates.post_estimate,
         estimates.get_estimate,
+        pools.compare,
         observations.record_observation,
         observations.read_observation,
         observations.list_observations,

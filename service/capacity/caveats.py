@@ -125,8 +125,7 @@ def assumed_of(question: Question, deployment: Deployment, crowds: tuple[Crowd, 
                 reason += f"; a share of {_SHARED[engine.spec.fraction_of]}"
             stands_on.append(Assumed(name, str(default.value), reason))
     if crowds is not None and question.tau is None and not fullest(crowds).drift.is_measured:
-        reason = "recorded traffic wandered by 0.07 to 0.10 of its mean; ordered rows measure your own"
-        stands_on.append(Assumed("tau", f"{fullest(crowds).drift.tau:g}", reason))
+        stands_on.append(assumed_tau(fullest(crowds).drift.tau))
     if levers.speculative_tokens and levers.accepted_tokens == 1 and question.workload is not None:
         reason = "how many drafted tokens are accepted isn't said: none are counted"
         stands_on.append(Assumed("accepted_tokens", "1", reason))
@@ -139,6 +138,12 @@ def assumed_of(question: Question, deployment: Deployment, crowds: tuple[Crowd, 
     if deployment.dtype.reason is not None:
         stands_on.append(Assumed("kv_cache_dtype", deployment.dtype.dtype, deployment.dtype.reason))
     return tuple(stands_on)
+
+
+def assumed_tau(tau: float) -> Assumed:
+    """Say of the drift that nobody measured it."""
+    reason = "recorded traffic wandered by 0.07 to 0.10 of its mean; ordered rows measure your own"
+    return Assumed("tau", f"{tau:g}", reason)
 
 
 def _assumed_of_weights(question: Question) -> list[Assumed]:

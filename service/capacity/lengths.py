@@ -80,9 +80,8 @@ def held(workload: Paired, *, running: Running, cost: Cost) -> Held:
     Raises `Refused` when no request fits, a mean passes the window, or the window is longer than can be weighed.
     """
     window = running.window
-    if window > LONGEST_WINDOW and not isinstance(workload, Mean):
-        detail = f"lengths are weighed in windows of up to {LONGEST_WINDOW:,} tokens; this one has {window:,}"
-        raise Refused(Fault("/workload", detail))
+    if not isinstance(workload, Mean):
+        check_window(window)
     match workload:
         case Mean():
             return _held_mean(workload, window, cost)
@@ -92,6 +91,13 @@ def held(workload: Paired, *, running: Running, cost: Cost) -> Held:
             return _held_joint(workload, running, cost)
         case Rows():
             return _held_rows(workload, running, cost)
+
+
+def check_window(window: int) -> None:
+    """Refuse a window that is too long to weigh lengths in."""
+    if window > LONGEST_WINDOW:
+        detail = f"lengths are weighed in windows of up to {LONGEST_WINDOW:,} tokens; this one has {window:,}"
+        raise Refused(Fault("/workload", detail))
 
 
 def _held_mean(workload: Mean, window: int, cost: Cost) -> Held:

@@ -50,8 +50,8 @@ def plan(question: Question) -> Answer:
 
     Raises `Refused` (or one of its kinds) for a question that can't be answered as asked.
     """
-    levers, observed = question.levers, question.observed_reserve
-    _check(question)
+    levers = question.levers
+    check(question)
     deployment = deploy(question)
     rank = deployment.tightest
     budget, pool = rank.budget, rank.pool
@@ -102,19 +102,12 @@ def plan(question: Question) -> Answer:
         second_ceiling=None,
         caveats=caveats.caveats_of(question, deployment, crowds),
         assumed=caveats.assumed_of(question, deployment, crowds),
-        inputs=Inputs(
-            model=_input(question.model),
-            gpu=_input(question.gpu),
-            engine=_input(question.engine),
-            draft_model=None if question.draft_model is None else _input(question.draft_model),
-            workload=None if question.named_workload is None else _input(question.named_workload),
-            observed_reserve=None if observed is None else InputReserve(observed.observation, observed.start_ups),
-            planner=PLANNER,
-        ),
+        inputs=inputs_of(question),
     )
 
 
-def _check(question: Question) -> None:
+def check(question: Question) -> None:
+    """Refuse a window, or heads, that a question's model can't have."""
     levers, model = question.levers, question.model
     limit = model.spec.max_position_embeddings.value
     if levers.max_model_len > limit:
@@ -217,6 +210,20 @@ def _price(deployment: Deployment, window: Rung) -> str:
     if plain and deployment.tightest.pool.terms.context_shards == 1:
         return f"{shown_kib(ladder.bytes_per_token(deployment, deployment.tightest))} per token"
     return f"{shown_gib(window.value)} per full window"
+
+
+def inputs_of(question: Question) -> Inputs:
+    """Name the versions that a question stands on."""
+    observed = question.observed_reserve
+    return Inputs(
+        model=_input(question.model),
+        gpu=_input(question.gpu),
+        engine=_input(question.engine),
+        draft_model=None if question.draft_model is None else _input(question.draft_model),
+        workload=None if question.named_workload is None else _input(question.named_workload),
+        observed_reserve=None if observed is None else InputReserve(observed.observation, observed.start_ups),
+        planner=PLANNER,
+    )
 
 
 def _input(pinned: Pinned[Spec]) -> Input:

@@ -8,7 +8,7 @@ from service.capacity.question import Question
 from service.capacity.units import exact
 from service.capacity.workload import Marginals, Mean, Rows, Total
 
-_ROWS_TIMES_RISK = 10
+ROWS_TIMES_RISK = 10
 """Below ten rows beyond the risk, the tail that decides is a handful of requests."""
 _FEW_USERS = 20
 _WINDOWS = 5
@@ -21,7 +21,7 @@ def workload_caveats(question: Question, crowd: Crowd | None, window_blocks: int
         return []
     return [
         *_of_counts(crowd),
-        *_of_lengths(question),
+        *length_caveats(question),
         *([] if crowd is None else _of_giants(crowd, window_blocks)),
         *_of_prefix_and_sessions(question),
     ]
@@ -48,7 +48,8 @@ def _of_counts(crowd: Crowd | None) -> list[Caveat]:
     return found
 
 
-def _of_lengths(question: Question) -> list[Caveat]:
+def length_caveats(question: Question) -> list[Caveat]:
+    """List what is weak about the lengths of a question, whatever is counted by them."""
     workload, found = question.workload, []
     match workload:
         case Total():
@@ -80,12 +81,12 @@ def _of_lengths(question: Question) -> list[Caveat]:
                 )
             )
             found += [Caveat(one.code, one.text) for one in workload.found]
-        case Rows() if len(workload.rows) * question.risk < _ROWS_TIMES_RISK:
+        case Rows() if len(workload.rows) * question.risk < ROWS_TIMES_RISK:
             found.append(
                 Caveat(
                     "few_rows",
                     f"{len(workload.rows):,} rows say little about rare long requests: give"
-                    f" {ceil(_ROWS_TIMES_RISK / exact(question.risk)):,} or more for a risk of {question.risk:g}.",
+                    f" {ceil(ROWS_TIMES_RISK / exact(question.risk)):,} or more for a risk of {question.risk:g}.",
                 )
             )
         case _:

@@ -8,9 +8,10 @@ from service.capacity.answer import Answer
 from service.capacity.canonical import canonical_question, plan_id
 from service.capacity.planner import plan
 from service.capacity.question import ObservedReserve, Question
+from service.capacity.split.splitting import split
 from service.catalog.entries import Catalog
 from service.catalog.resolve import resolve
-from service.readers.question import AskedQuestion
+from service.readers.question import AskedPools, AskedQuestion
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +42,12 @@ def estimate(asked: AskedQuestion, catalog: Catalog, observed: ObservedReserve |
     question = resolve(asked, catalog, observed)
     answer = plan(question)
     return Estimated(question=question, answer=answer, answer_bytes=msgspec.json.encode(answer))
+
+
+def compare_pools(asked: AskedPools, catalog: Catalog, observed: ObservedReserve | None = None) -> bytes:
+    """Say what a pool of its own for long requests buys, in the very bytes that are sent."""
+    answer = split(resolve(asked.question, catalog, observed), asked.split_at, asked.route_by)
+    return msgspec.json.encode(answer)
 
 
 def planned(asked: AskedQuestion, catalog: Catalog, observed: ObservedReserve | None = None) -> Planned:

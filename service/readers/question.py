@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from service.capacity.dtypes import ElementDtype, KvCacheDtype
 from service.capacity.question import Basis
+from service.capacity.split.parting import RouteBy
 from service.readers.metrics.envelope import PrometheusAnswer
 from service.readers.names import NAMED
 
@@ -344,8 +345,8 @@ class AskedTargets(_Wire, frozen=True):
     basis: Basis | None = None
 
 
-class AskedQuestion(_Wire, frozen=True):
-    """How many users fit? Model, GPU, engine and workload are catalog keys, newest version unless pinned."""
+class AskedDeployment(_Wire, frozen=True):
+    """What questions have in common. Model, GPU, engine and workload are catalog keys, newest version unless pinned."""
 
     model: Key | AskedModel
     gpu: Key | VersionRef
@@ -370,6 +371,11 @@ class AskedQuestion(_Wire, frozen=True):
             " on ordered rows, else 0.08."
         ),
     ] = None
+
+
+class AskedQuestion(AskedDeployment, frozen=True):
+    """How many users fit? Model, GPU, engine and workload are catalog keys, newest version unless pinned."""
+
     sessions: AskedSessions | None = None
     targets: AskedTargets | None = None
     labels: Annotated[dict[LabelKey, LabelValue], Meta(max_length=16)] | None = None
@@ -378,3 +384,25 @@ class AskedQuestion(_Wire, frozen=True):
         """Refuse a label key that ends in a line feed, which `$` lets pass."""
         if any(_LABEL_KEY.fullmatch(key) is None for key in self.labels or {}):
             raise ValueError("a label's key is 1 to 63 of a-z, 0-9, _, . and -")
+
+
+class AskedPools(AskedDeployment, frozen=True, kw_only=True):
+    """What does a pool of its own for long requests buy? The lengths have to be a joint histogram or rows."""
+
+    workload: Key | AskedWorkload | WorkloadRef
+    split_at: Annotated[
+        Tokens | None,
+        _about("Requests of up to so many tokens are short. Left out: where it buys most, of those in `candidates`."),
+    ] = None
+    route_by: Annotated[
+        RouteBy,
+        _about(
+            "What the router tells requests apart by: prompt and output together, which it knows only as far as"
+            " max_tokens does, or the prompt alone."
+        ),
+    ] = "total"
+
+    @property
+    def question(self) -> AskedQuestion:
+        """The question of the mixed pools."""
+        return AskedQuestion(**{name: getattr(self, name) for name in AskedDeployment.__struct_fields__})

@@ -84,6 +84,7 @@ def assert_unavailable(client: httpx.Client) -> None:
     assert int(response.headers["retry-after"]) > 0
     estimate = client.post("/v1/estimates", json=REFERENCE)
     assert (estimate.status_code, estimate.json()["users"]["worst_case"]) == (200, 53)
+    assert client.post("/v1/pools", json=REFERENCE | {"workload": "azure_conv_2023"}).status_code == 200
     ready = client.get("/readyz")
     assert (ready.status_code, ready.json()["database"]) == (503, False)
     assert client.get("/livez").status_code == 200

@@ -90,7 +90,7 @@ def asked(url: str, thread: int) -> Counter[int]:
     found: Counter[int] = Counter()
     with httpx.Client(base_url=url, timeout=30) as client:
         for _ in range(BODIES // THREADS):
-            path = chance.choice(["/v1/plans", "/v1/estimates"])
+            path = chance.choice(["/v1/plans", "/v1/estimates", "/v1/pools"])
             body = mutated(chance)
             status = client.post(path, content=body).status_code
             assert status < 500, body

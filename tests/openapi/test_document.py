@@ -63,6 +63,7 @@ def test_every_route_of_the_contract_so_far_is_described() -> None:
         "GET /v1/observations/{observation}",
         "POST /v1/estimates",
         "GET /v1/estimates",
+        "POST /v1/pools",
         "GET /v1/gpus",
         "GET /v1/gpus/{key}",
         "GET /v1/gpus/{key}/versions",

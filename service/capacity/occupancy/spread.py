@@ -56,7 +56,7 @@ def spread_of(workload: Workload, running: Running) -> Spread | None:
         case Total():
             return _of_total(workload, running)
         case Joint():
-            cells = _cells(workload, running.window)
+            cells = shared_cells(workload, running.window)
             fitting = cells.bounds[:, 0] + 1 < running.window
             most = most_mean(cells.bounds[fitting], cells.shares[fitting], running.window)
             return msgspec.structs.replace(_known(steps_of_cells(cells, running.window), running), most_tokens=most)
@@ -97,7 +97,8 @@ def _of_total(workload: Total, running: Running) -> Spread:
     )
 
 
-def _cells(workload: Joint, window: int) -> Cells:
+def shared_cells(workload: Joint, window: int) -> Cells:
+    """The cells of a joint histogram with their counts; open bins end at the window."""
     counts = [count for _, _, count in workload.counts]
     return Cells(cells_of(workload, window), np.array(counts, dtype=np.float64))
 

@@ -10,7 +10,9 @@ straight and parabolic pieces, which are summed up from where they begin and end
 ends to the last bit.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterator
+from functools import reduce
+from operator import add
 
 import msgspec
 import numpy as np
@@ -39,6 +41,14 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
     """How many begin to decode with so many, their prompt."""
     final: Weights
     """How many end with so many, cut at the window: one place longer than the others."""
+
+    def __add__(self, other: "Steps") -> "Steps":
+        """Both together, of as many held tokens."""
+        return Steps(
+            decode=self.decode + other.decode,
+            beginning=self.beginning + other.beginning,
+            final=self.final + other.final,
+        )
 
     def weights(self, running: Running) -> Weights:
         """At how many steps requests hold so many tokens, prefill included."""
@@ -99,11 +109,28 @@ def steps_of_rows(rows: NDArray[np.int64], window: int) -> Steps:
     ends = np.minimum(prompts + fitting[:, 1], window)
     size = int(ends.max(initial=0)) + 1
     begun, ended = np.bincount(prompts, minlength=size), np.bincount(ends, minlength=size)
-    return _steps([(1.0, begun, np.cumsum(begun - ended))])
+    return counted_in(1.0, begun, np.cumsum(begun - ended))
 
 
 def steps_of_cells(cells: Cells, window: int) -> Steps:
-    """Steps of requests that are known by the cells of a joint histogram; prompts that leave no room are left out.
+    """Steps of requests that are known by the cells of a joint histogram; prompts that leave no room are left out."""
+    return reduce(add, (counted_in(divided.unit, *summed(divided)) for divided in divisions(cells, window)))
+
+
+class Divided(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests of cells, in whole units for each pair of lengths."""
+
+    unit: float
+    bounds: NDArray[np.int64]
+    per_pair: NDArray[np.int64]
+    rest: NDArray[np.int64]
+    """So many lie in the middle of each cell."""
+    size: int
+    """Held tokens that are told apart, from 0 on."""
+
+
+def divisions(cells: Cells, window: int) -> Iterator[Divided]:
+    """Divide the requests that run in a window over their pairs; all of it together is the cells.
 
     A share is divided over its pairs in integers, and what is left over divided again on a finer scale, until so little
     is left that it may lie in the middle of its cell.
@@ -116,21 +143,19 @@ def steps_of_cells(cells: Cells, window: int) -> Steps:
     finer = _BITS - int(pairs.sum()).bit_length()
     negligible = _NEGLIGIBLE * float((shares * (shortest + 1.0)).sum())
     size = int(min(window, (last + longest).max() + 1))
-    found, unit, rest = [], 1.0, shares
-    while True:
+    unit, rest, is_last = 1.0, shares, False
+    while not is_last:
         per_pair, rest = np.divmod(rest, pairs)
         is_last = float((rest * longest.astype(np.float64)).sum()) * unit <= negligible
-        found.append((unit, *_summed(inside.bounds, per_pair, rest if is_last else np.zeros_like(rest), size)))
-        if is_last:
-            return _steps(found)
+        middle = rest if is_last else np.zeros_like(rest)
+        yield Divided(unit=unit, bounds=inside.bounds, per_pair=per_pair, rest=middle, size=size)
         rest, unit = rest << finer, unit / 2**finer
 
 
-def _summed(
-    bounds: NDArray[np.int64], per_pair: NDArray[np.int64], rest: NDArray[np.int64], size: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Beginning and holding requests by tokens: so many for each pair of a cell, and the rest at its middle."""
-    first, last, shortest, longest = bounds.T
+def summed(divided: Divided) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Beginning and holding requests by tokens."""
+    (first, last, shortest, longest), size = divided.bounds.T, divided.size
+    per_pair, rest = divided.per_pair, divided.rest
     prompts, outputs = last - first, longest - shortest
     middle = (first + last + 1) // 2
     middle_end = middle + (shortest + longest + 1) // 2
@@ -154,19 +179,11 @@ def _summed(
     return beginning, np.cumsum(beginning - np.cumsum(np.cumsum(ended.at)))
 
 
-def _steps(parts: list[tuple[float, NDArray[np.int64], NDArray[np.int64]]]) -> Steps:
-    """Add up requests that begin and that hold, each part in units of its own."""
-    ends = ((unit, np.append(begun, 0) - np.diff(decode, prepend=0, append=0)) for unit, begun, decode in parts)
-    return Steps(
-        decode=_added((unit, decode) for unit, _, decode in parts),
-        beginning=_added((unit, begun) for unit, begun, _ in parts),
-        final=_added(ends),
-    )
-
-
-def _added(parts: Iterable[tuple[float, NDArray[np.int64]]]) -> Weights:
-    total = [unit * part.astype(np.float64) for unit, part in parts]
-    return np.asarray(sum(total[1:], start=total[0]))
+def counted_in(unit: float, begun: NDArray[np.int64], held: NDArray[np.int64]) -> Steps:
+    """Requests that begin and that hold, in whole units of so many."""
+    ends = np.append(begun, 0) - np.diff(held, prepend=0, append=0)
+    decode, beginning, final = (unit * part.astype(np.float64) for part in (held, begun, ends))
+    return Steps(decode=decode, beginning=beginning, final=final)
 
 
 def lengths_of_bins(bounds: NDArray[np.int64], shares: NDArray[np.float64], window: int) -> Weights:
