@@ -1,25 +1,26 @@
 """Users at a risk as an answer says them: each number with its formula, operands, source and certainty."""
 
-from fractions import Fraction
 from functools import lru_cache, partial
-from math import floor
 
 import msgspec
 
-from service.capacity.answer import AtRisk, Occupancy, Overflow, People, UsersRange
+from service.capacity.answer import AtRisk, Occupancy, Overflow, UsersRange
 from service.capacity.deployment import Deployment, Rank
 from service.capacity.figures import Certainty
 from service.capacity.lengths import Running
 from service.capacity.occupancy.crowd import Crowd, Setting, crowd_of
 from service.capacity.occupancy.drift import USUAL
 from service.capacity.pool_lengths import running_of
-from service.capacity.question import Levers, Question, Sessions
-from service.capacity.rungs import Number, Operand, lever_operand
-from service.capacity.units import Estimate, exact, six_digits
+from service.capacity.question import Levers, Question
+from service.capacity.rungs import Number, Operand, lever_operand, number
+from service.capacity.units import Estimate, rounded
 
 _MANY_USERS = 64
 """Users from which on preemptions get rarer with their number; below, each counts as in so many."""
-_METHOD = "the workload, as a sum of independent requests at random steps"
+METHOD = "the workload, as a sum of independent requests at random steps"
+
+
+_number = partial(number, source=METHOD, certainty="exact")
 
 
 def crowds_in_each(question: Question, deployment: Deployment) -> tuple[Crowd, ...] | None:
@@ -95,11 +96,11 @@ def occupancy_of(question: Asked, crowds: tuple[Crowd, ...]) -> Occupancy:
     crowd = fullest(crowds)
     levers, risk = question.levers, question.risk
     known: Certainty = "measured" if crowd.bracket is None else "assumed"
-    say = partial(_number, certainty=known)
+    say = partial(number, source=METHOD, certainty=known)
     blocks = Operand("blocks", crowd.blocks, "blocks", "steps 5 and 6, without null and shared blocks", "exact")
-    users = Operand("users", crowd.users.best, "users", _METHOD, known)
-    mean = _rounded(crowd.mean)
-    held = Operand("mean_held_blocks", mean, "blocks", _METHOD, known)
+    users = Operand("users", crowd.users.best, "users", METHOD, known)
+    mean = rounded(crowd.mean)
+    held = Operand("mean_held_blocks", mean, "blocks", METHOD, known)
     asked = Operand("risk", risk, "share of steps", "the question", "exact")
     return Occupancy(
         method="blocks" if crowd.is_by_blocks else "cells",
@@ -121,11 +122,11 @@ def occupancy_of(question: Asked, crowds: tuple[Crowd, ...]) -> Occupancy:
         mean_held_tokens_at_most=None
         if crowd.most_tokens is None
         else say(
-            _rounded(crowd.most_tokens),
+            rounded(crowd.most_tokens),
             "tokens",
             "the r with sum n max over O of [P O + O (O - 1) / 2 - r O] = 0, P and O at the edges of their bins",
         ),
-        held_deviation=say(_rounded(crowd.deviation), "blocks", "the standard deviation of blocks held over steps"),
+        held_deviation=say(rounded(crowd.deviation), "blocks", "the standard deviation of blocks held over steps"),
         users=say(
             crowd.users.best,
             "users",
@@ -166,7 +167,7 @@ def occupancy_of(question: Asked, crowds: tuple[Crowd, ...]) -> Occupancy:
             held,
         ),
         open_loop=say(
-            _rounded(crowd.open_loop),
+            rounded(crowd.open_loop),
             "users",
             f"the largest mean of a Poisson number N with P(X1 + .. + XN > {crowd.blocks:,} blocks) <= {risk:g}: the"
             " arrivals per step are this over the output tokens of a request",
@@ -182,7 +183,7 @@ def occupancy_of(question: Asked, crowds: tuple[Crowd, ...]) -> Occupancy:
 
 def _prefill(question: Asked, crowd: Crowd) -> Number:
     chunk = question.running.chunk
-    steps = _rounded(crowd.prefill_steps)
+    steps = rounded(crowd.prefill_steps)
     if crowd.prompt_tokens is None:
         return _number(0, "steps", "prompts aren't known apart: none are counted", certainty="assumed")
     if chunk is None:
@@ -192,7 +193,7 @@ def _prefill(question: Asked, crowd: Crowd) -> Number:
 
 
 def _with_drift(question: Asked, crowd: Crowd, blocks: Operand, held: Operand) -> Number:
-    drift, tau = crowd.drift, _rounded(crowd.drift.tau)
+    drift, tau = crowd.drift, rounded(crowd.drift.tau)
     certainty: Certainty = "measured"
     source = "the rows in their order: the variance of window means beyond chance"
     if question.tau is not None:
@@ -205,7 +206,7 @@ def _with_drift(question: Asked, crowd: Crowd, blocks: Operand, held: Operand) -
         "the largest N with N mean + z sqrt(N var + (N tau mean)^2) <= blocks",
         blocks,
         held,
-        Operand("held_deviation", _rounded(crowd.deviation), "blocks", _METHOD, "exact"),
+        Operand("held_deviation", rounded(crowd.deviation), "blocks", METHOD, "exact"),
         Operand("tau", tau, "share of the mean", source, certainty),
         certainty=certainty,
     )
@@ -225,9 +226,9 @@ def _preemptions(crowd: Crowd, users: Operand) -> Number | None:
         "preemptions per request",
         f"about overflow x min(1, output / prompt) x min(1, {_MANY_USERS} / users): an order of magnitude",
         users,
-        Operand("overflow", _chance(crowd.tail), "share of steps", _METHOD, "exact"),
-        Operand("prompt_tokens", _rounded(crowd.prompt_tokens), "tokens", "the workload", "exact"),
-        Operand("output_tokens", _rounded(crowd.output_tokens), "tokens", "the workload", "exact"),
+        Operand("overflow", _chance(crowd.tail), "share of steps", METHOD, "exact"),
+        Operand("prompt_tokens", rounded(crowd.prompt_tokens), "tokens", "the workload", "exact"),
+        Operand("output_tokens", rounded(crowd.output_tokens), "tokens", "the workload", "exact"),
         certainty="assumed",
     )
 
@@ -250,60 +251,6 @@ def _recommended(question: Asked, crowds: tuple[Crowd, ...]) -> Number:
     )
 
 
-def people_of(question: Question, crowds: tuple[Crowd, ...] | None, admitted: int) -> People | None:
-    """Turn running users into people, and free blocks into warm conversations."""
-    if question.sessions is None:
-        return None
-    share, said, operands = _active_share(question.sessions)
-    running = Operand("users", admitted, "users", "users.admitted", "exact")
-    return People(
-        people=_number(floor(admitted / share), "people", f"{admitted:,} users {said}", running, *operands),
-        warm_sessions=None if crowds is None else _warm(question, crowds, running),
-    )
-
-
-def _warm(question: Question, crowds: tuple[Crowd, ...], running: Operand) -> Number:
-    """Count idle conversations in what running requests leave free, on the stage that has room for fewest."""
-    copies = question.levers.data_parallel
-    users = int(running.value) // copies
-    found = [floor(max(crowd.blocks - users * crowd.mean, 0) / crowd.final) for crowd in crowds]
-    warm, crowd = min(zip(found, crowds, strict=True), key=lambda pair: pair[0])
-    return _number(
-        copies * warm,
-        "conversations",
-        f"({crowd.blocks:,} blocks - {users:,} users x {_rounded(crowd.mean):,g} held on average)"
-        f" // {_rounded(crowd.final):,g} of a whole conversation" + (f" x {copies} pools" if copies > 1 else ""),
-        running,
-        Operand("mean_held_blocks", _rounded(crowd.mean), "blocks", _METHOD, "measured"),
-        Operand("mean_final_blocks", _rounded(crowd.final), "blocks", "the workload", "measured"),
-        certainty="assumed",
-    )
-
-
-def _active_share(sessions: Sessions) -> tuple[Fraction, str, tuple[Operand, ...]]:
-    think, turn = sessions.think_seconds, sessions.turn_seconds
-    if think is not None and turn is not None:
-        share = exact(turn) / (exact(think) + exact(turn))
-        operands = tuple(
-            Operand(name, seconds, "s", "the question", "exact")
-            for name, seconds in (("think_seconds", think), ("turn_seconds", turn))
-        )
-        return share, f"x ({think:g} s of thinking + {turn:g} s of a turn) / {turn:g} s, rounded down", operands
-    assert sessions.active_share is not None
-    operand = Operand("active_share", sessions.active_share, "share of time", "the question", "exact")
-    return exact(sessions.active_share), f"/ {sessions.active_share:g} of the time active, rounded down", (operand,)
-
-
-def _number(
-    value: float, unit: str, formula: str, *operands: Operand, source: str = _METHOD, certainty: Certainty = "exact"
-) -> Number:
-    return Number(value=value, unit=unit, formula=formula, operands=operands, source=source, certainty=certainty)
-
-
-def _rounded(number: float) -> float:
-    return six_digits(Fraction(number))
-
-
-def _chance(number: float) -> float:
+def _chance(tail: float) -> float:
     """Six digits of a chance, and none past the tenth place: there a sum of many is rounding."""
-    return six_digits(Fraction(round(number, 10)))
+    return rounded(round(tail, 10))

@@ -32,9 +32,9 @@ from service.capacity.occupancy_answer import (
     at_risk_of,
     crowds_in_each,
     occupancy_of,
-    people_of,
     recommended_of,
 )
+from service.capacity.people import people_of
 from service.capacity.pool_lengths import Observed, held_in_each, running_of
 from service.capacity.question import Basis, Pinned, Question, Spec
 from service.capacity.rungs import Rung

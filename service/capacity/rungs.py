@@ -29,6 +29,11 @@ class Number(msgspec.Struct, frozen=True, kw_only=True):
     certainty: Certainty
 
 
+def number(value: float, unit: str, formula: str, *operands: Operand, source: str, certainty: Certainty) -> Number:
+    """Build a number from its operands as they come."""
+    return Number(value=value, unit=unit, formula=formula, operands=operands, source=source, certainty=certainty)
+
+
 class Rung(msgspec.Struct, frozen=True, kw_only=True):
     """One step of the ladder from the card's memory down to the users."""
 

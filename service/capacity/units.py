@@ -59,3 +59,8 @@ def exact(decimal: float) -> Fraction:
 def six_digits(number: Fraction) -> float:
     """Round to 6 significant digits, the most that an answer shows of a ratio, half to even and only once."""
     return float(_SIX_DIGITS.divide(Decimal(number.numerator), Decimal(number.denominator)))
+
+
+def rounded(number: float) -> float:
+    """Do the same with a float."""
+    return six_digits(Fraction(number))

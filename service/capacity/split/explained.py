@@ -1,20 +1,21 @@
 """Pools, splits and fleets as an answer says them: each number with its formula, operands, source and certainty."""
 
-from fractions import Fraction
+from functools import partial
 
 from service.capacity.figures import Certainty
 from service.capacity.occupancy.drift import USUAL
 from service.capacity.question import Question
-from service.capacity.rungs import Number, Operand
+from service.capacity.rungs import Number, Operand, number
 from service.capacity.split.answer import Candidate, Fleet, SizedPool, Split
 from service.capacity.split.halves import Half, Halves, Traffic
 from service.capacity.split.pair import Pair
 from service.capacity.split.verdict import TOLD_BY, nothing_of
-from service.capacity.units import six_digits
+from service.capacity.units import rounded
 
 FLEETS = (2, 5, 10, 20, 50, 100)
 """Pools of the fleets that are shown."""
 _WORKLOAD = "the workload"
+_number = partial(number, source=_WORKLOAD, certainty="measured")
 
 
 def mixed_pool(traffic: Traffic) -> SizedPool:
@@ -187,19 +188,3 @@ def tau_of(question: Question, tau: float, *, is_measured: bool) -> Number:
 def gpus_of(question: Question) -> int:
     """GPUs of one pool: copies by data parallel have pools of their own."""
     return question.levers.tensor_parallel * question.levers.pipeline_parallel
-
-
-def rounded(number: float) -> float:
-    """The six digits of a ratio that an answer shows."""
-    return six_digits(Fraction(number))
-
-
-def _number(
-    value: float,
-    unit: str,
-    formula: str,
-    *operands: Operand,
-    source: str = _WORKLOAD,
-    certainty: Certainty = "measured",
-) -> Number:
-    return Number(value=value, unit=unit, formula=formula, operands=operands, source=source, certainty=certainty)
