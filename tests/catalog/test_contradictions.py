@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from service.capacity.question import Question
 from service.catalog.contradictions import contradictions, not_stated
 from service.catalog.entries import Catalog
 from service.catalog.resolve import resolve
@@ -64,10 +65,14 @@ def started(arguments: Mapping[str, object], *lines: str) -> Reading:
     return read_observation(AskedObservation(plan=PLAN, log=log + "".join(f"{line}\n" for line in lines)))
 
 
-def faults(told: Reading, levers: Mapping[str, object] = NOTHING, **changes: object) -> dict[str, str]:
+def asked_of(levers: Mapping[str, object] = NOTHING, **changes: object) -> Question:
     document = {"model": "test/grouped", "gpu": {"key": "card", "version": 1}, "engine": "vllm@0.10"} | changes
     document["levers"] = {"max_model_len": 8192} | dict(levers)
-    question = resolve(strict_json.convert(document, AskedQuestion), CATALOG)
+    return resolve(strict_json.convert(document, AskedQuestion), CATALOG)
+
+
+def faults(told: Reading, levers: Mapping[str, object] = NOTHING, **changes: object) -> dict[str, str]:
+    question = asked_of(levers, **changes)
     return {fault.pointer: fault.detail for fault in contradictions(question, told, CATALOG)}
 
 
@@ -178,6 +183,14 @@ def test_a_name_that_tells_nothing_contradicts_nothing(model: str) -> None:
     assert faults(reading(model=model)) == {}
 
 
+@pytest.mark.parametrize(
+    ("model", "stated"),
+    [("'/models/grouped-2026-11-30'", True), ("'/models/7f3a'", False), ("'me/my-tuning'", False)],
+)
+def test_a_name_that_tells_nothing_states_no_model(model: str, stated: bool) -> None:  # noqa: FBT001 - a case's value
+    assert ("model" in not_stated(asked_of(), reading(model=model))) is not stated
+
+
 def test_a_model_that_is_given_inline_has_no_name_to_contradict() -> None:
     config = {
         "model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 2, "hidden_size": 512,
@@ -231,7 +244,7 @@ def test_fields_contradict_by_their_version_and_the_memory() -> None:
 
 
 def test_what_is_not_stated_is_named() -> None:
-    assert not_stated(reading()) == (
+    assert not_stated(asked_of(), reading()) == (
         "expert_parallel",
         "decode_context_parallel",
         "max_num_seqs",
@@ -240,9 +253,9 @@ def test_what_is_not_stated_is_named() -> None:
         "speculative_tokens",
         "max_loras",
     )
-    assert "max_loras" not in not_stated(started({"enable_lora": False}))
+    assert "max_loras" not in not_stated(asked_of(), started({"enable_lora": False}))
     told = read_observation(strict_json.convert({"plan": PLAN, "fields": {"outcome": "failed"}}, AskedObservation))
-    assert {"version", "model", "tensor_parallel", "gpu_memory_utilization"} <= set(not_stated(told))
+    assert {"version", "model", "tensor_parallel", "gpu_memory_utilization"} <= set(not_stated(asked_of(), told))
 
 
 @pytest.mark.parametrize(
