@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from service.capacity.dtypes import BITS
 from service.capacity.memory import memory_of
 from service.capacity.question import Question
-from service.capacity.reserve_kinds import weight_format
+from service.capacity.reserve_kinds import has_tower, weight_format
 from service.catalog.contradicted_formats import contradicted_formats
 from service.catalog.contradicted_levers import LEVERS, contradicted_levers
 from service.catalog.entries import Catalog
@@ -44,11 +44,12 @@ def not_stated(question: Question, reading: Reading) -> tuple[str, ...]:
         said.discard("model")
     if told.memory_fraction is not None:
         said.add("gpu_memory_utilization")
-    if reading.observed.version is not None:
+    if reading.observed.version is not None and _names_a_release(reading.observed.version):
         said.add("version")
     if told.enable_lora is not None:
         said.add("max_loras")
-    names = ("version", "model", *LEVERS, "max_loras", "gpu_memory_utilization", "kv_cache_dtype")
+    towers = ("language_model_only",) if has_tower(question.model.spec) else ()
+    names = ("version", "model", *LEVERS, *towers, "max_loras", "gpu_memory_utilization", "kv_cache_dtype")
     return tuple(name for name in names if name not in said)
 
 
@@ -56,7 +57,7 @@ def _engine(question: Question, reading: Reading, catalog: Catalog) -> Iterator[
     """The release by its version: the catalog's closest one, as 0.11.0 has an entry beside 0.11."""
     asked, version = question.engine.key, reading.observed.version
     name = asked.partition("@")[0] if reading.log is None else reading.log.engine
-    if version is None:
+    if version is None or not _names_a_release(version):
         if name != asked.partition("@")[0]:
             yield Fault("/engine", f"the log is of {name}, the question of {asked}")
         return
@@ -114,6 +115,11 @@ def _own(question: Question) -> NameFacts:
 
 def _bare(key: str) -> str:
     return key.rpartition("/")[2]
+
+
+def _names_a_release(version: str) -> bool:
+    """Whether a version tells the release: 0.1.dev20073 is what a build without tags calls itself."""
+    return re.match(r"v?0\.1\.dev", version) is None
 
 
 def _numbers(version: str) -> tuple[int, ...]:
