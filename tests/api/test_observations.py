@@ -504,7 +504,7 @@ QWEN: dict[str, Any] = {
         ({"kv_cache_tokens": 400}, "there were 400 tokens"),
         (
             {"kv_cache": "40 GiB", "kv_cache_tokens": 100, "max_concurrency": 9.99},
-            "100 tokens and a concurrency of 9.99",
+            "100 tokens and a cache of 40.00 GiB",
         ),
         ({"kv_cache_tokens": 100, "max_concurrency": 9.99}, "100 tokens and a concurrency of 9.99"),
         ({"kv_cache": "50 GiB", "kv_cache_tokens": 9000}, "9,000 tokens and a cache of 50.00 GiB"),
