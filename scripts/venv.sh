@@ -20,6 +20,9 @@ stop() {
 command -v "$python" >/dev/null 2>&1 ||
     stop "there is no $python here: install Python 3.11 or newer, or name yours with PYTHON=... after make"
 
+# What is at the other end may be another folder's, and is emptied below.
+[ ! -L "$folder" ] || stop "$folder is a symbolic link: remove it, and an environment is made here"
+
 # Runs on any Python, as old as 2.7, up to the first check.
 fingerprint=$("$python" - "$python" "$lock" "$0" <<'END'
 import sys

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -32,8 +32,8 @@ FOLLOWS_WITHIN = 1.0
 """Seconds that estimates may answer from an older catalog, and that a new start-up may not be offered yet."""
 
 _READ_AGAIN = timedelta(minutes=1)
-"""How long before the last look a start-up may say that it was recorded which wasn't there then: it names the moment
-at which its request came, by the clock of another host."""
+"""How long before the newest known start-up another may have been recorded that wasn't there yet: no transaction takes
+so long."""
 
 Result = TypeVar("Result")
 
@@ -62,7 +62,8 @@ class Headcount:
         self.database = database
         self.catalog = catalog
         self.start_ups = StartUps()
-        self._learnt_at: datetime | None = None
+        self._learnt_to: datetime | None = None
+        """When the newest known start-up was recorded, by the database's clock."""
 
     async def estimate(self, question: AskedQuestion, *, size: int) -> Answered:
         """Answer a question of so many bytes."""
@@ -181,10 +182,10 @@ class Headcount:
 
     async def learn(self) -> None:
         """Read start-ups that have been recorded since."""
-        now = datetime.now(UTC)
-        since = None if self._learnt_at is None else self._learnt_at - _READ_AGAIN
-        self.start_ups = self.start_ups.beside(await self.database.transaction(partial(observations.told, since=since)))
-        self._learnt_at = now
+        since = None if self._learnt_to is None else self._learnt_to - _READ_AGAIN
+        told = await self.database.transaction(partial(observations.told, since=since))
+        self.start_ups = self.start_ups.beside(told)
+        self._learnt_to = max((one.at for one in told), default=self._learnt_to)
 
     async def refresh(self) -> bool:
         """Read the catalog again if it has moved; say whether it had."""

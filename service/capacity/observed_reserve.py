@@ -7,6 +7,7 @@ from math import ceil, floor
 import msgspec
 
 from service.capacity.question import ObservedReserve, Question
+from service.capacity.reserve_fit import MARGIN
 from service.capacity.reserve_rules import Profiled
 from service.capacity.units import Estimate, exact
 
@@ -92,7 +93,11 @@ def beside(kept: KeptBack, question: Question, weights: int) -> KeptBack:
 
 
 def observed_from(start_ups: Sequence[KeptBack]) -> ObservedReserve:
-    """What start-ups come to, newest first and at least one: the least, the middle and the most."""
+    """What start-ups come to, newest first and at least one: the least, the middle and the most.
+
+    Two that differ by more than chance have no middle: one of them is wrong, and nobody knows which. The most is
+    likeliest then, as it promises the least, in the range of both; a third start-up settles it.
+    """
     amounts = sorted(one.bytes for one in start_ups)
     count = len(amounts)
     middle = floor(Fraction(amounts[(count - 1) // 2] + amounts[count // 2], 2))
@@ -101,8 +106,14 @@ def observed_from(start_ups: Sequence[KeptBack]) -> ObservedReserve:
         observation=newest.observation,
         on=newest.on,
         start_ups=count,
-        bytes=Estimate(amounts[0], middle, amounts[-1]),
+        bytes=Estimate(amounts[0], amounts[-1] if count == 2 and unlike(amounts) else middle, amounts[-1]),  # noqa: PLR2004
     )
+
+
+def unlike(two: Sequence[int]) -> bool:
+    """Whether two start-ups differ by more than each may be off by chance, least first."""
+    least, most = two
+    return most - least > 2 * MARGIN
 
 
 def _shown(value: object) -> str:

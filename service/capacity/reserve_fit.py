@@ -14,7 +14,7 @@ from service.capacity.reserve_rules import Overhead, ReserveRule
 from service.capacity.reserve_rung import shares_all
 from service.capacity.units import GIB, exact
 
-_MARGIN = GIB // 2
+MARGIN = GIB // 2
 """How far off one start-up alone may be, in bytes; n of them by 1/sqrt(n) of it. What repeated start-ups differ by."""
 
 
@@ -80,7 +80,7 @@ def _measured(overhead: Overhead, amounts: list[int], source: str) -> Overhead:
     amounts = sorted(amounts)
     count = len(amounts)
     middle = floor(Fraction(amounts[(count - 1) // 2] + amounts[count // 2], 2))
-    margin = _MARGIN * 1000 // isqrt(count * 1_000_000)
+    margin = MARGIN * 1000 // isqrt(count * 1_000_000)
     return msgspec.structs.replace(
         overhead,
         low=amounts[0] - margin,

@@ -76,7 +76,10 @@ def _observed(observed: ObservedReserve) -> Reserve:
     beside = "beside the weights of step 3 and the KV cache that was printed"
     formula = f"{amount.best:,} B that the same deployment kept back when it started, {beside}"
     if count > 1:
-        source = f"the middle of {count} start-ups, the newest {source}"
+        # Only of two that are unlike the most stands for both.
+        most = count == 2 and amount.best == amount.high > amount.low  # noqa: PLR2004
+        which = "the most (they differ by more than chance)" if most else "the middle"
+        source = f"{which} of {count} start-ups, the newest {source}"
         formula = (
             f"{amount.best:,} B ({amount.low:,} to {amount.high:,}) that {count} such start-ups kept back, {beside}"
         )

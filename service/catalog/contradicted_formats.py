@@ -41,12 +41,25 @@ _KV_DTYPES = {
 }
 """What engines call the formats of a cache. Any other name is of a format that no question can ask for."""
 
+_4_BITS = frozenset({"int4", "int4_g32"})
+_SCHEMES = {
+    **dict.fromkeys(("fp8", "fbgemm_fp8", "ptpc_fp8", "w8a8_fp8", "mxfp8", "modelopt_mxfp8"), frozenset({"fp8"})),
+    **dict.fromkeys(("modelopt_fp4", "nvfp4", "petit_nvfp4"), frozenset({"nvfp4"})),
+    **dict.fromkeys(("modelopt", "modelopt_mixed"), frozenset({"fp8", "nvfp4"})),
+    **dict.fromkeys(("mxfp4", "gpt_oss_mxfp4"), frozenset({"mxfp4"})),
+    **dict.fromkeys(("awq", "awq_marlin"), _4_BITS),
+    **dict.fromkeys(("gptq", "gptq_marlin", "bitsandbytes", "moe_wna16", "auto-round", "inc"), _4_BITS | {"int8"}),
+    **dict.fromkeys(("w8a8_int8", "experts_int8"), frozenset({"int8"})),
+}
+"""The formats that schemes of quantisation keep weights in. Any other (compressed-tensors, GGUF) may be of any."""
+
 
 def contradicted_formats(question: Question, log: StartUpLog) -> Iterator[Fault]:
     """List the formats of the cache and of the weights that were others, with the line that says so."""
     told = log.deployment
     yield from _of_cache(question, told)
     weights = weight_format(question.model.spec, question.levers)
+    formats = _formats(question)
     place = "/model" if question.levers.weight_dtype == "auto" else "/levers/weight_dtype"
     scheme, plain = told.quantization, log.unquantised
     if weights is None:
@@ -54,6 +67,10 @@ def contradicted_formats(question: Question, log: StartUpLog) -> Iterator[Fault]
     if weights not in _UNQUANTISED:
         if plain is not None and scheme is None:
             yield Fault(place, f"the log loads unquantised weights (line {plain.line}), and they are {weights} here")
+        elif scheme is not None and formats.isdisjoint(_SCHEMES.get(scheme.value, formats)):
+            yield Fault(
+                place, f"the log loads weights of {scheme.value} (line {scheme.line}), and they are {weights} here"
+            )
     elif scheme is not None:
         detail = f"the log loads weights quantised by {scheme.value} (line {scheme.line}), and they are {weights} here"
         yield Fault("/model", detail)
@@ -62,6 +79,12 @@ def contradicted_formats(question: Question, log: StartUpLog) -> Iterator[Fault]
         if wide != (weights == "fp32"):
             place = "/levers/weight_dtype"
             yield Fault(place, f"it was {told.dtype.value} (line {told.dtype.line}), and is {weights} here")
+
+
+def _formats(question: Question) -> set[str]:
+    """Every format that a part of the weights is in."""
+    found = question.model.spec.weights
+    return set() if found is None else {part.loaded_as(question.levers.weight_dtype) for part in found.value}
 
 
 def _of_cache(question: Question, told: Deployment) -> Iterator[Fault]:

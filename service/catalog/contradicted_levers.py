@@ -1,10 +1,11 @@
 """Levers that a start-up log states otherwise than the question, or that the question has no name for."""
 
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 
 from service.capacity.question import Question
-from service.capacity.reserve_kinds import cache_family
+from service.capacity.reserve_kinds import cache_family, has_experts, has_tower
 from service.errors import Fault
 from service.readers.observation import Reading
 from service.readers.start_up_log.facts import Deployment, Memory, Pool, StartUpLog
@@ -35,6 +36,15 @@ _OF_RANKS = {
 }
 """The lever that a rank is numbered by. Ranks without letters are those of all stages."""
 
+_UNPLANNED = (
+    ("hf_overrides", "/model", "fields of its configuration were written over"),
+    ("skip_mm_profiling", "/levers", "the largest input of a tower wasn't profiled"),
+    ("redundant_experts", "/levers/expert_parallel", "some experts were there more than once"),
+)
+"""Switches that change what is loaded or profiled."""
+
+_LIMIT = re.compile(r"['\"]?[a-z_]{1,20}['\"]?\s?[:=]\s?([0-9]{1,6})")
+
 
 def contradicted_levers(question: Question, reading: Reading, log: StartUpLog) -> Iterator[Fault]:
     """List each lever that was another, with the line that says so."""
@@ -43,6 +53,7 @@ def contradicted_levers(question: Question, reading: Reading, log: StartUpLog) -
     yield from _share(question, told)
     yield from _loras(question, told)
     yield from _cache_by_hand(question, reading, log)
+    yield from _towers(question, told)
     yield from _without_lever(told)
     yield from _ranks(question, log)
     yield from _windows(question, log)
@@ -53,7 +64,9 @@ def _same_names(question: Question, told: Deployment) -> Iterator[Fault]:
     for name in LEVERS:
         seen, here = getattr(told, name), getattr(levers, name)
         # Null: the engine has no default, and nothing is predicted from it.
-        if seen is not None and here is not None and seen.value != here:
+        if seen is None or here is None or seen.value == here:
+            continue
+        if name != "expert_parallel" or _divides_experts(question):
             yield _otherwise(name, seen, here)
     drafts = told.speculative
     if drafts is not None and told.speculative_tokens is None and not levers.speculative_tokens:
@@ -63,6 +76,12 @@ def _same_names(question: Question, told: Deployment) -> Iterator[Fault]:
         asked_for = levers.enable_prefix_caching
         if caching.value != asked_for:
             yield _otherwise("enable_prefix_caching", caching, asked_for)
+
+
+def _divides_experts(question: Question) -> bool:
+    """Whether there are experts, and ranks to divide them over."""
+    levers = question.levers
+    return has_experts(question.model.spec) and levers.tensor_parallel * levers.data_parallel > 1
 
 
 def _share(question: Question, told: Deployment) -> Iterator[Fault]:
@@ -106,7 +125,32 @@ def _cache_by_hand(question: Question, reading: Reading, log: StartUpLog) -> Ite
         yield Fault(place, f"it was about {printed.best:,} (line {by_hand.line}), and is {here:,} here")
 
 
+def _towers(question: Question, told: Deployment) -> Iterator[Fault]:
+    """Whether images are let in: without them neither a tower nor its largest input is counted."""
+    place, here = "/levers/language_model_only", question.levers.language_model_only
+    if not has_tower(question.model.spec):
+        return
+    only, limit = told.language_model_only, told.limit_mm_per_prompt
+    if only is not None and only.value != here:
+        yield _otherwise("language_model_only", only, here)
+    if limit is None or (only is not None and only.value):
+        return
+    counts = [int(count) for count in _LIMIT.findall(limit.value)]
+    if counts and any(counts) == here:
+        was = "some" if here else "no"
+        yield Fault(place, f"{was} inputs of a tower were let in (limit_mm_per_prompt, line {limit.line})")
+    elif 0 in counts and any(counts):
+        yield Fault(place, f"some inputs of a tower weren't let in (line {limit.line}), which no lever plans")
+
+
 def _without_lever(told: Deployment) -> Iterator[Fault]:
+    dummy = told.load_format
+    if dummy is not None and dummy.value.rpartition(".")[2].casefold() == "dummy":
+        yield Fault("/model", f"no checkpoint was loaded (load_format dummy, line {dummy.line}), which no lever plans")
+    for name, place, what in _UNPLANNED:
+        seen = getattr(told, name)
+        if seen is not None and seen.value:
+            yield Fault(place, f"{what} ({name}, line {seen.line}), which no lever plans")
     kept = told.cpu_offload_gb
     if kept is not None and kept.value > 0:
         detail = f"{kept.value} GiB of weights stayed in the host's memory (cpu_offload_gb, line {kept.line})"
@@ -121,7 +165,8 @@ def _ranks(question: Question, log: StartUpLog) -> Iterator[Fault]:
     """Ranks that a line is of and the question doesn't have, where no argument states how many there were."""
     told, levers = log.deployment, question.levers
     here = {lever: getattr(levers, lever) for lever in _OF_RANKS.values()}
-    here["expert_parallel"] = 10**6 if levers.expert_parallel else 0  # of how many, the prefix says
+    # Of how many, the prefix says.
+    here["expert_parallel"] = 10**6 if levers.expert_parallel or not _divides_experts(question) else 0
     highest: dict[str, tuple[int, str, int]] = {}
     for rank, line in _ranks_of(log):
         for name, number in _numbered(rank):

@@ -6,11 +6,14 @@ What a log doesn't state contradicts nothing, and is named: a reserve that is le
 import re
 from collections.abc import Iterator
 
+from service.capacity.dtypes import BITS
 from service.capacity.memory import memory_of
 from service.capacity.question import Question
+from service.capacity.reserve_kinds import has_tower, weight_format
 from service.catalog.contradicted_formats import contradicted_formats
 from service.catalog.contradicted_levers import LEVERS, contradicted_levers
 from service.catalog.entries import Catalog
+from service.catalog.model_names import NameFacts, differs, facts_of, names_another
 from service.errors import Fault
 from service.readers.observation import Reading, checkpoint_name
 from service.readers.start_up_log.facts import Deployment
@@ -29,17 +32,24 @@ def contradictions(question: Question, reading: Reading, catalog: Catalog) -> li
     return faults
 
 
-def not_stated(reading: Reading) -> tuple[str, ...]:
-    """Name what the start-up doesn't say of its deployment, in the names of the question."""
+def not_stated(question: Question, reading: Reading) -> tuple[str, ...]:
+    """Name what the start-up doesn't say of its deployment, in the names of the question.
+
+    A name of a checkpoint that tells nothing of the model is no statement: `/models/7f3a`, or any of a model inline.
+    """
     told = Deployment() if reading.log is None else reading.log.deployment
     said = {name for name in Deployment.__struct_fields__ if getattr(told, name) is not None}
+    named = None if told.model is None else facts_of(checkpoint_name(told.model.value))
+    if named is None or question.model.version is None or named.words != _own(question).words:
+        said.discard("model")
     if told.memory_fraction is not None:
         said.add("gpu_memory_utilization")
-    if reading.observed.version is not None:
+    if reading.observed.version is not None and _names_a_release(reading.observed.version):
         said.add("version")
     if told.enable_lora is not None:
         said.add("max_loras")
-    names = ("version", "model", *LEVERS, "max_loras", "gpu_memory_utilization", "kv_cache_dtype")
+    towers = ("language_model_only",) if has_tower(question.model.spec) else ()
+    names = ("version", "model", *LEVERS, *towers, "max_loras", "gpu_memory_utilization", "kv_cache_dtype")
     return tuple(name for name in names if name not in said)
 
 
@@ -47,7 +57,7 @@ def _engine(question: Question, reading: Reading, catalog: Catalog) -> Iterator[
     """The release by its version: the catalog's closest one, as 0.11.0 has an entry beside 0.11."""
     asked, version = question.engine.key, reading.observed.version
     name = asked.partition("@")[0] if reading.log is None else reading.log.engine
-    if version is None:
+    if version is None or not _names_a_release(version):
         if name != asked.partition("@")[0]:
             yield Fault("/engine", f"the log is of {name}, the question of {asked}")
         return
@@ -74,23 +84,42 @@ def _card(question: Question, reading: Reading) -> Iterator[Fault]:
 
 
 def _model(question: Question, told: Deployment, catalog: Catalog) -> Iterator[Fault]:
-    """A name can be anything, a folder too: it contradicts where it is another model's, or this one's and more.
+    """A name can be anything, a folder too: it contradicts by what it states, and where it is another model's.
 
     A model that is given inline has no name of its own.
     """
     if told.model is None or question.model.version is None:
         return
-    name, asked = checkpoint_name(told.model.value), question.model.key.rpartition("/")[2]
-    bare, own = _bare(name), _bare(asked)
-    others = {_bare(key.rpartition("/")[2]) for key in catalog.models.keys}
-    if bare != own and (bare in others or own in bare):
-        yield Fault(
-            "/model", f"the log loads {name!r} (line {told.model.line}), the question is of {question.model.key}"
-        )
+    name, own = facts_of(checkpoint_name(told.model.value)), _own(question)
+    others = [facts_of(_bare(key)) for key in catalog.models.keys if key != question.model.key]
+    if differs(name, own) or _packed_otherwise(question, name) or names_another(name, own, others):
+        loaded = f"{checkpoint_name(told.model.value)!r} (line {told.model.line})"
+        yield Fault("/model", f"the log loads {loaded}, the question is of {question.model.key}")
 
 
-def _bare(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.casefold())
+def _packed_otherwise(question: Question, name: NameFacts) -> bool:
+    """Whether the name states bits that weights don't have here.
+
+    A checkpoint may hold several formats, of which its own name says one.
+    """
+    weights = weight_format(question.model.spec, question.levers)
+    if weights is None or not name.bits:
+        return False
+    own = _own(question).bits if question.levers.weight_dtype == "auto" else frozenset()
+    return name.bits.isdisjoint({int(BITS[weights]), *own})
+
+
+def _own(question: Question) -> NameFacts:
+    return facts_of(_bare(question.model.key))
+
+
+def _bare(key: str) -> str:
+    return key.rpartition("/")[2]
+
+
+def _names_a_release(version: str) -> bool:
+    """Whether a version tells the release: 0.1.dev20073 is what a build without tags calls itself."""
+    return re.match(r"v?0\.1\.dev", version) is None
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from service.catalog.integrity import figure_faults, key_faults
 
 _KEY = re.compile(r"[a-z0-9.-]+(@[A-Za-z0-9.]+)?")
 
-_LEAST_OVERHEAD, _MOST_OVERHEAD = -4 * GIB, 1024 * GIB
+LEAST_OVERHEAD, MOST_OVERHEAD = -4 * GIB, 1024 * GIB
 """No card has a tebibyte, and no burst is counted four gibibytes too large."""
 
 
@@ -69,7 +69,7 @@ def _overhead_faults(path: str, overhead: Overhead) -> Iterator[str]:
     first, last = overhead.tensor_parallel
     if not overhead.low <= overhead.best <= overhead.high:
         yield f"{path}: low, best and high rise"
-    if overhead.low < _LEAST_OVERHEAD or overhead.high >= _MOST_OVERHEAD:
+    if overhead.low < LEAST_OVERHEAD or overhead.high >= MOST_OVERHEAD:
         yield f"{path}: goes from no less than -4 GiB to less than 1 TiB"
     if not 1 <= first <= last:
         yield f"{path}: tensor_parallel goes from 1 rank or more to as many or more"

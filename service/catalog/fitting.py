@@ -9,9 +9,9 @@ from service.capacity.engine import Engine
 from service.capacity.observed_reserve import conditions_of
 from service.capacity.question import Pinned
 from service.capacity.reserve import overhead_of
-from service.capacity.reserve_fit import Started, refit
+from service.capacity.reserve_fit import MARGIN, Started, kept_back, overhead_bytes, refit
 from service.capacity.reserve_rules import Overhead, ReserveRule
-from service.catalog.engine_integrity import engine_faults
+from service.catalog.engine_integrity import LEAST_OVERHEAD, MOST_OVERHEAD, engine_faults
 from service.catalog.entries import Catalog, canonical
 from service.catalog.observing import content_of
 from service.catalog.stored_question import question_of
@@ -50,21 +50,41 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     """Those that don't say what was kept back, or of which rank."""
 
 
-def proposed(engine: Pinned[Engine], start_ups: Iterable[StartUp], catalog: Catalog) -> Proposal | None:
-    """Refit an engine; None where it has no rule with rows of its own, or no start-up counts.
+class Fit(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of fitting one engine."""
 
-    Raises `Refused` for a result that isn't sound as a catalog entry.
-    """
+    key: str
+    proposal: Proposal | None
+    """Null where the engine has no rule with rows of its own, or no start-up counts."""
+    impossible: tuple[str, ...] = ()
+    """Observations that don't count because no engine can have kept back so much, or so little."""
+    faults: tuple[Fault, ...] = ()
+    """Why nothing is proposed, where the result isn't sound as a catalog entry."""
+
+
+def fit(key: str, start_ups: Iterable[StartUp], catalog: Catalog) -> Fit:
+    """Refit an engine of the catalog. What is wrong with one is said, so that others can be fitted beside it."""
+    try:
+        return _fit(catalog.engines.pinned(key, None), start_ups, catalog)
+    except Refused as refused:
+        return Fit(key=key, proposal=None, faults=tuple(refused.faults))
+
+
+def _fit(engine: Pinned[Engine], start_ups: Iterable[StartUp], catalog: Catalog) -> Fit:
     rule = engine.spec.reserve_rule
     if rule is None:
-        return None
+        return Fit(key=engine.key, proposal=None)
     counted: dict[str, Started] = {}
     told: set[tuple[bytes, str]] = set()
+    impossible: list[str] = []
     passed_over = 0
     for one in start_ups:
         started = _started(one, engine, catalog)
         if started is None:
             passed_over += 1
+            continue
+        if not _possible(started):
+            impossible.append(one.observation)
             continue
         # The same start-up may have been told of several plans.
         start_up = (canonical(content_of(one.content).observed), conditions_of(started.question))
@@ -72,7 +92,7 @@ def proposed(engine: Pinned[Engine], start_ups: Iterable[StartUp], catalog: Cata
             told.add(start_up)
             counted[one.observation] = started
     if not counted:
-        return None
+        return Fit(key=engine.key, proposal=None, impossible=tuple(impossible))
     used = {overhead_of(rule.overheads, started.question) for started in counted.values()}
     refitted = refit(_before_learning(rule, engine.key, catalog), counted.values(), SOURCE).overheads
     rows = tuple(Row(old, new if old in used else old) for old, new in zip(rule.overheads, refitted, strict=True))
@@ -80,7 +100,7 @@ def proposed(engine: Pinned[Engine], start_ups: Iterable[StartUp], catalog: Cata
     spec = msgspec.structs.replace(engine.spec, reserve_rule=learned)
     if faults := engine_faults(engine.key, spec):
         raise Refused(*(Fault("", f"{engine.key}: {fault}") for fault in faults))
-    return Proposal(
+    proposal = Proposal(
         key=engine.key,
         digest=engine.digest,
         spec=spec,
@@ -88,6 +108,14 @@ def proposed(engine: Pinned[Engine], start_ups: Iterable[StartUp], catalog: Cata
         observations=tuple(sorted(counted)),
         passed_over=passed_over,
     )
+    return Fit(key=engine.key, proposal=proposal, impossible=tuple(impossible))
+
+
+def _possible(started: Started) -> bool:
+    """Whether a rank can have kept back what it is said to have, and the catalog hold it with the margin of one."""
+    kept = kept_back(started)
+    overhead = overhead_bytes(started.question, kept)
+    return kept >= 0 and LEAST_OVERHEAD + MARGIN <= overhead < MOST_OVERHEAD - MARGIN
 
 
 def _before_learning(rule: ReserveRule, key: str, catalog: Catalog) -> ReserveRule:
@@ -125,8 +153,8 @@ def _started(one: StartUp, engine: Pinned[Engine], catalog: Catalog) -> Started 
     if question.levers.pipeline_parallel > 1:  # whose stage the tightest rank is of isn't known
         return None
     try:
-        overhead_of(engine.spec.reserve_rule.overheads if engine.spec.reserve_rule else (), question)
-    except NotPlannedYet:
+        overhead_bytes(question, 0)
+    except NotPlannedYet:  # the rule doesn't cover such a deployment
         return None
     memory = observed.reported_capacity
     return Started(

@@ -1,6 +1,7 @@
 """Figures that no start-up of what was asked about can have printed: they would teach nothing but nonsense."""
 
 from collections.abc import Iterator
+from fractions import Fraction
 
 from service.capacity.answer import Answer
 from service.capacity.memory import memory_of
@@ -16,6 +17,12 @@ _OFF = 100
 _ANOTHER = 2
 """Weights of more than twice what is planned, or of less than half, are another checkpoint's."""
 
+_START_WITH_LESS = frozenset({"sglang", "tensorrt-llm"})
+"""Engines that start with a cache of less than one window, and refuse or cut the requests that don't fit."""
+
+_HALF_A_HUNDREDTH = Fraction(1, 200)
+"""What a concurrency is rounded by."""
+
 _FAR_OFF = 10
 """No cache of a model is planned so many times too large or too small."""
 
@@ -25,6 +32,7 @@ def impossible(question: Question, answer: Answer, observed: Observed) -> list[F
     return [
         *_of_weights(question, answer, observed),
         *_of_cache(question, observed),
+        *_of_windows(question, answer, observed),
         *_of_counts(question, answer, observed),
         *_of_memory(question, observed),
     ]
@@ -50,6 +58,42 @@ def _of_cache(question: Question, observed: Observed) -> Iterator[Fault]:
     if observed.kv_budget is not None and observed.kv_budget.high < -(card + card // _OFF):
         lacks = shown_gib(-observed.kv_budget.best)
         yield Fault("/gpu", f"{lacks} can't lack for a KV cache on {question.gpu.key}: {shown_gib(card)}")
+
+
+def _of_windows(question: Question, answer: Answer, observed: Observed) -> Iterator[Fault]:
+    """Whether one window fits, as it must where vLLM got ready, and whether figures say about the same."""
+    place = "/levers/max_model_len"
+    rungs = {rung.name: rung for rung in answer.ladder}
+    users, cache, tokens = observed.max_concurrency, observed.kv_budget, observed.printed_tokens
+    of_one = _tokens_of_a_window(answer)
+    if observed.outcome == "ready" and question.engine.key.partition("@")[0] not in _START_WITH_LESS:
+        said = None
+        if users is not None:
+            said = f"{users} of one does" if exact(users) + _HALF_A_HUNDREDTH < 1 else None
+        elif cache is not None and 0 < cache.high < rungs["bytes_per_window"].low:
+            said = f"it takes {shown_gib(rungs['bytes_per_window'].value)}, and there were {shown_gib(cache.best)}"
+        elif tokens is not None and of_one is not None and tokens + question.levers.block_size < of_one:
+            said = f"there were {tokens:,} tokens"
+        if said is not None:
+            window = f"one window of {question.levers.max_model_len:,} tokens doesn't fit"
+            yield Fault(place, f"it can't have got ready where {window}: {said}")
+            return
+    if not tokens or of_one is None:
+        return
+    if users and not Fraction(1, _ANOTHER) <= tokens / exact(users) / of_one <= _ANOTHER:
+        yield Fault(place, f"{tokens:,} tokens and a concurrency of {users} contradict each other")
+    of_a_token = exact(rungs["bytes_per_window"].value) / of_one
+    if cache is not None and not Fraction(1, _FAR_OFF) <= cache.best / (tokens * of_a_token) <= _FAR_OFF:
+        yield Fault(place, f"{tokens:,} tokens and a cache of {shown_gib(cache.best)} contradict each other")
+
+
+def _tokens_of_a_window(answer: Answer) -> Fraction | None:
+    """How many of the tokens that are printed one window takes; null where they mean something else.
+
+    Fewer than it is long where only a sliding window of it is kept.
+    """
+    tokens, users = answer.kv_cache.printed_tokens, exact(answer.kv_cache.max_concurrency)
+    return Fraction(tokens) / users if len(answer.kv_cache.groups) == 1 and tokens and users else None
 
 
 def _of_counts(question: Question, answer: Answer, observed: Observed) -> Iterator[Fault]:
@@ -88,7 +132,8 @@ def _of_memory(question: Question, observed: Observed) -> Iterator[Fault]:
     kept = observed_reserve(question, observed)
     if kept is None:
         return
-    if kept.high < -slack:
+    # What a card lacks is nothing where it was printed how much it has.
+    if kept.high < (-slack if observed.reported_capacity is None else 0):
         yield Fault(
             "/levers/gpu_memory_utilization",
             f"weights and KV cache are {shown_gib(-kept.best)} more than this share of the card",

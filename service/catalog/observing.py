@@ -131,7 +131,7 @@ def noted(plan: str, question: Question, answer: Answer, *, reading: Reading, ca
         outcome=reading.observed.outcome,
         comparison=compare(question, answer, reading.observed),
         facts=reading.facts,
-        not_stated=not_stated(reading),
+        not_stated=not_stated(question, reading),
         notes=reading.notes,
         log_digest=reading.log_digest,
     )

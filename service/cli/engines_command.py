@@ -9,10 +9,10 @@ from rich.table import Table
 
 from service.capacity.reserve_rules import Overhead
 from service.capacity.units import shown_gib
-from service.catalog.fitting import Proposal
+from service.catalog.fitting import Fit, Proposal
 from service.cli.output import printable, whole_output
 from service.cli.paper import paper
-from service.errors import InvalidParameters
+from service.errors import Fault, InvalidParameters, Refused
 
 _LONGEST_AUTHOR = 100
 
@@ -41,19 +41,35 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 def run(arguments: argparse.Namespace) -> int:
     """Propose, and publish if told."""
     from service.cli.serving import database_beside_a_server  # noqa: PLC0415 - see above
-    from service.store.fitting import approve, proposals  # noqa: PLC0415
+    from service.store.fitting import approve, fits  # noqa: PLC0415
 
     author = _author(arguments)
     with database_beside_a_server() as url, whole_output():
-        found = proposals(url, arguments.engine)
-        if not found:
+        found = fits(url, arguments.engine)
+        if not any(one.proposal or one.faults for one in found):
             print("No recorded start-up says what was kept back: there is nothing to fit.")
-        for proposal in found:
-            _print(proposal)
+        faults: list[Fault] = []
+        for one in found:
+            faults += one.faults
+            _print_left_out(one)
+            if one.proposal is None:
+                continue
+            _print(one.proposal)
             if author is not None:
-                version, whose = approve(url, proposal, author)
-                print(f"{proposal.key}: version {version} is the newest, by {printable(whose)}")
+                try:
+                    version, whose = approve(url, one.proposal, author)
+                except Refused as refused:  # it was published anew meanwhile; the others may not have been
+                    faults += refused.faults
+                    continue
+                print(f"{one.key}: version {version} is the newest, by {printable(whose)}")
+    if faults:
+        raise Refused(*faults)
     return 0
+
+
+def _print_left_out(fit: Fit) -> None:
+    for observation in fit.impossible:
+        print(f"{printable(fit.key)}: {observation} doesn't count: no engine keeps back so much, or so little")
 
 
 def _author(arguments: argparse.Namespace) -> str | None:

@@ -2,22 +2,23 @@
 
 from datetime import UTC, datetime
 
-from service.catalog.fitting import Proposal, proposed
+from service.catalog.fitting import Fit, Proposal, fit
 from service.store import catalog_versions, observations
 from service.store.migrations import connected
 
 
-def proposals(url: str, engine: str | None) -> list[Proposal]:
+def fits(url: str, engine: str | None) -> list[Fit]:
     """Propose new overheads for one engine, or for every one of which anything was observed.
 
     Raises `Refused` for an engine that isn't in the catalog, `SetUpError` where the database can't be used.
     """
     with connected(url) as connection:
         catalog = catalog_versions.load_now(connection)
+        if engine is not None:
+            catalog.engines.pinned(engine, None)
         keys = observations.observed_engines(connection) if engine is None else [engine]
         start_ups = {key: observations.start_ups(connection, key) for key in keys}
-    found = (proposed(catalog.engines.pinned(key, None), told, catalog) for key, told in start_ups.items())
-    return [proposal for proposal in found if proposal is not None]
+    return [fit(key, told, catalog) for key, told in start_ups.items()]
 
 
 def approve(url: str, proposal: Proposal, author: str) -> tuple[int, str]:

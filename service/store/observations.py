@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
-from sqlalchemy import Connection, RowMapping, select, tuple_
+from sqlalchemy import Connection, RowMapping, func, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -61,7 +61,8 @@ async def record(connection: AsyncConnection, noted: Noted) -> StoredObservation
             content=noted.content,
             body=msgspec.json.encode(observation),
             row=msgspec.json.encode(noted.row),
-            created_at=observation.recorded_at,
+            # By the database's clock and now: what asked for it may have waited, or come by another host's clock.
+            created_at=func.clock_timestamp(),
             model=observation.model,
             model_digest=noted.model_digest,
             gpu=observation.gpu,

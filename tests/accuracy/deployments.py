@@ -49,13 +49,14 @@ class Deployed(_Part, frozen=True, kw_only=True):
 
 
 class Cell(_Part, frozen=True, kw_only=True):
-    """What vLLM kept back on one H200: a cell of a public table, in GiB."""
+    """What vLLM kept back on one card: a cell of a public table, in GiB."""
 
     model: str
     tensor_parallel: int
     engine: str
     low_gib: Decimal
     high_gib: Decimal
+    gpu: str = "h200-sxm-141gb"
 
     @property
     def middle(self) -> int:
@@ -94,6 +95,26 @@ class Deployments(_Part, frozen=True, kw_only=True):
     cells: tuple[Cell, ...]
     tensorrt_llm: tuple[Filled, ...]
     sglang: tuple[Deployed, ...]
+
+
+_DEEPSEEK = ("deepseek-ai/DeepSeek-R1", "deepseek-ai/DeepSeek-V3.2")
+_WITHIN = Decimal("0.1")
+
+
+def cells_by_difference() -> tuple[Cell, ...]:
+    """Cells of a B200 and of an MI300X, as the table's text states them: as differences from those of an H200.
+
+    B200: within about 0.1 GiB for dense models and experts, 1.7 lower for DeepSeek-R1 and V3.2. MI300X: 0.9 to 2.5
+    more, so that its cells are wide.
+    """
+    found = []
+    for one in deployments().cells:
+        less = Decimal("1.7") if one.model in _DEEPSEEK else Decimal(0)
+        b200 = {"low_gib": one.low_gib - less - _WITHIN, "high_gib": one.high_gib - less + _WITHIN}
+        mi300x = {"low_gib": one.low_gib + Decimal("0.9"), "high_gib": one.high_gib + Decimal("2.5")}
+        found.append(msgspec.structs.replace(one, gpu="b200-sxm", **b200))
+        found.append(msgspec.structs.replace(one, gpu="mi300x", **mi300x))
+    return tuple(found)
 
 
 @cache

@@ -7,6 +7,7 @@ from statistics import median, quantiles
 import msgspec
 
 from service.capacity.answer import Answer
+from service.capacity.errors import NotPlannedYet
 from service.capacity.placement import stages
 from service.capacity.planner import plan
 from service.capacity.question import Question
@@ -38,6 +39,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """Half of the width of the interval, in GiB of cache."""
     assumed: tuple[str, ...]
     unstated: str | None
+    release_is_stated: bool
+    """Whether the release was stated, and not taken for likely."""
+    fitted: bool
+    """Whether overheads are fitted to it."""
 
     @property
     def error(self) -> float:
@@ -70,18 +75,14 @@ def outcomes() -> tuple[Outcome, ...]:
 
 def without(group: Callable[[Question], str]) -> tuple[Outcome, ...]:
     """Every deployment, predicted by what was fitted without any start-up of its own group."""
-    found = []
-    for one in deployments().deployments:
-        question = asked(one)
-        own = group(question)
+    return tuple(outcome(one, _fitted_without(asked(one), group)) for one in deployments().deployments)
 
-        def is_left_out(other: Question, own: str = own) -> bool:
-            return group(other) == own
 
-        spec = fitted(question.engine, is_left_out, "fitted without this group")
-        engine = msgspec.structs.replace(question.engine, spec=spec)
-        found.append(outcome(one, msgspec.structs.replace(question, engine=engine)))
-    return tuple(found)
+def _fitted_without(question: Question, group: Callable[[Question], str]) -> Question:
+    """The question with its engine fitted to all start-ups but those of the question's own group."""
+    own = group(question)
+    spec = fitted(question.engine, lambda other: group(other) == own, "fitted without this group")
+    return msgspec.structs.replace(question, engine=msgspec.structs.replace(question.engine, spec=spec))
 
 
 def outcome(one: Deployed, question: Question) -> Outcome:
@@ -115,6 +116,8 @@ def outcome(one: Deployed, question: Question) -> Outcome:
         kv_width=(kv.high - kv.low) / 2 / _GIB,
         assumed=tuple(sorted(entry.name for entry in answer.assumed)),
         unstated=one.unstated,
+        release_is_stated=one.planned_because is None,
+        fitted=one.fitted,
     )
 
 
@@ -164,12 +167,26 @@ def shares(among: Iterable[Outcome]) -> Shares:
     )
 
 
-def cell_error(cell: Cell) -> float:
-    """GiB that the rule is away from a cell, or from the nearer end of one that is a range."""
+def cell_question(cell: Cell) -> Question:
+    """What a caller would ask of a cell."""
     levers = AskedLevers(tensor_parallel=cell.tensor_parallel, max_model_len=8192, max_num_batched_tokens=8192)
-    asked_for = AskedQuestion(model=cell.model, gpu="h200-sxm-141gb", engine=cell.engine, levers=levers)
-    question = resolve(asked_for, catalog())
-    kept = reserve_by_rule(question, stages(question.model.spec, question.levers)[0]).bytes.best / _GIB
+    asked_for = AskedQuestion(model=cell.model, gpu=cell.gpu, engine=cell.engine, levers=levers)
+    return resolve(asked_for, catalog())
+
+
+def cell_error(cell: Cell, group: Callable[[Question], str] | None = None) -> float | None:
+    """GiB that the rule is away from a cell, or from the nearer end of one that is a range.
+
+    With a group: the rule as fitted without any start-up of the cell's own; null where no rule is left for it.
+    """
+    question = cell_question(cell)
+    if group is not None:
+        question = _fitted_without(question, group)
+    try:
+        reserve = reserve_by_rule(question, stages(question.model.spec, question.levers)[0])
+    except NotPlannedYet:
+        return None
+    kept = reserve.bytes.best / _GIB
     return max(float(cell.low_gib) - kept, kept - float(cell.high_gib), 0.0)
 
 

@@ -1,9 +1,9 @@
 """The second half of `make accuracy`: from model, card, flags and release alone."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from service.capacity.question import Question
-from tests.accuracy.deployments import deployments
+from tests.accuracy.deployments import Cell, cells_by_difference, deployments
 from tests.accuracy.end_to_end import (
     Outcome,
     Shares,
@@ -43,6 +43,12 @@ def print_end_to_end() -> None:
     print(_row("fitted to all", shares(found)))
     print(_row("without the card's own start-ups", shares(without(by_card))))
     print(_row("without the release's own start-ups", shares(without(by_release))))
+    imputed = [one for one in found if not one.release_is_stated]
+    print(f"\nOf {len(found)} releases {len(imputed)} aren't stated: the likely one is planned (planned_because)")
+    print(f"{'':38} {'':4}{_HEAD}")
+    print(_row("release stated", shares(one for one in found if one.release_is_stated)))
+    print(_row("release not stated", shares(imputed)))
+    print(_row("never fitted to", shares(one for one in found if not one.fitted)))
     print(f"\n{'id':22} {'compared':11} {'printed':>12} {'predicted':>12} {'interval':>25} {'error':>8} {'GiB':>6}")
     for one in found:
         print(_line(one))
@@ -50,13 +56,19 @@ def print_end_to_end() -> None:
 
 
 def _print_others() -> None:
-    cells = [(cell, cell_error(cell)) for cell in deployments().cells]
-    share = sum(error <= 0.5 for _, error in cells) / len(cells)
-    print(f"\nWhat vLLM kept back on an H200, {len(cells)} cells: {share:.1%} within 0.5 GiB")
-    for cell, error in cells:
-        print(
-            f"  {cell.model:48} TP {cell.tensor_parallel} {cell.engine:10} {cell.low_gib}-{cell.high_gib} {error:.2f}"
-        )
+    cells = deployments().cells
+    print(f"\nWhat vLLM kept back on an H200, {len(cells)} cells within 0.5 GiB")
+    print(f"  fitted to all                        {_cells_within(cells)}")
+    print(f"  without the card's own start-ups     {_cells_within(cells, by_card)}")
+    print(f"  without the release's own start-ups  {_cells_within(cells, by_release)}")
+    for cell in cells:
+        print(_cell(cell))
+    print("\nThe same on other cards, as far as it is stated: by how much it differs from an H200")
+    for gpu in ("b200-sxm", "mi300x"):
+        differing = [cell for cell in cells_by_difference() if cell.gpu == gpu]
+        print(f"  {gpu}: {_cells_within(differing)} of {len(differing)} within 0.5 GiB")
+        for cell in differing:
+            print(_cell(cell))
     filled = sorted(filled_error(one) for one in deployments().tensorrt_llm)
     middle = filled[len(filled) // 2]
     print(f"\nTensorRT-LLM, {len(filled)} measurements of users: median {middle:.2%}, worst {filled[-1]:.1%}")
@@ -68,6 +80,18 @@ def _print_others() -> None:
     print("\nNot planned from what is stated")
     for left in deployments().left_out:
         print(f"- {', '.join(left.ids)}: {left.reason}")
+
+
+def _cells_within(cells: Sequence[Cell], group: Callable[[Question], str] | None = None) -> str:
+    """The share of cells within 0.5 GiB; a cell that nothing is left to predict from isn't."""
+    errors = [cell_error(cell, group) for cell in cells]
+    return f"{sum(error is not None and error <= 0.5 for error in errors) / len(cells):6.1%}"
+
+
+def _cell(cell: Cell) -> str:
+    error = cell_error(cell)
+    off = "no rule" if error is None else f"{error:.2f}"
+    return f"  {cell.model:48} TP {cell.tensor_parallel} {cell.engine:10} {cell.low_gib}-{cell.high_gib} {off}"
 
 
 def _row(name: str, found: Shares) -> str:

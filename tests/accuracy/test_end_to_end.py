@@ -1,6 +1,6 @@
 """The bars that predictions from model, card, flags and release alone have to reach."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import median
 
 import msgspec
@@ -12,7 +12,7 @@ from service.capacity.reserve_rules import Profiled
 from service.capacity.weights import as_loaded
 from service.catalog.bundled import bundled_versions
 from tests.accuracy import fitting
-from tests.accuracy.deployments import deployments
+from tests.accuracy.deployments import Cell, cells_by_difference, deployments
 from tests.accuracy.end_to_end import (
     Outcome,
     Shares,
@@ -108,10 +108,45 @@ def test_nothing_is_off_by_more_than_twofold_unless_what_is_not_stated_explains_
     assert {one.ids[0] for one in outcomes() if is_off(one)} == {"log-047", "log-049", "log-052"}
 
 
+def close_cells(cells: Sequence[Cell], group: Callable[[Question], str] | None = None) -> int:
+    """How many cells are within 0.5 GiB."""
+    errors = [cell_error(cell, group) for cell in cells]
+    return sum(error is not None and error <= 0.5 for error in errors)
+
+
 def test_what_an_h200_keeps_back_is_within_half_a_gib_of_its_cells() -> None:
-    errors = [cell_error(cell) for cell in deployments().cells]
-    assert len(errors) == 27
-    assert sum(error <= 0.5 for error in errors) / len(errors) >= 0.85
+    cells = deployments().cells
+    assert len(cells) == 27
+    assert close_cells(cells) >= 0.85 * 27
+    # In sample: left out, its own start-ups are missed, and the report says by how much.
+    assert close_cells(cells, by_card) < 0.85 * 27
+
+
+@pytest.mark.parametrize("gpu", ["b200-sxm", "mi300x"])
+def test_what_other_cards_keep_back_differs_from_an_h200_as_it_is_stated(gpu: str) -> None:
+    cells = [cell for cell in cells_by_difference() if cell.gpu == gpu]
+    assert len(cells) == 27
+    assert close_cells(cells) >= 0.85 * 27
+
+
+def test_cells_of_other_cards_are_those_of_an_h200_and_what_they_differ_by() -> None:
+    found = {
+        (cell.gpu, cell.model, cell.engine): (float(cell.low_gib), float(cell.high_gib))
+        for cell in cells_by_difference()
+        if cell.model in {"deepseek-ai/DeepSeek-R1", "mistralai/Ministral-3-14B-Instruct-2512"}
+    }
+    # 5.1 on an H200, and 5.8 to 7.5.
+    assert found["b200-sxm", "mistralai/Ministral-3-14B-Instruct-2512", "vllm@0.12"] == (5.0, 5.2)
+    assert found["mi300x", "mistralai/Ministral-3-14B-Instruct-2512", "vllm@0.12"] == (6.0, 7.6)
+    assert found["b200-sxm", "deepseek-ai/DeepSeek-R1", "vllm@0.12"] == (4.0, 5.9)
+    assert found["mi300x", "deepseek-ai/DeepSeek-R1", "vllm@0.12"] == (6.7, 10.0)
+
+
+def test_the_report_tells_stated_releases_from_likely_ones() -> None:
+    found = outcomes()
+    assert [one.release_is_stated for one in found].count(False) == 26
+    assert [one.fitted for one in found].count(False) == 18
+    assert len(found) == 57
 
 
 def test_tensorrt_llm_holds_the_users_that_were_measured() -> None:

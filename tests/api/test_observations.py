@@ -487,6 +487,61 @@ def test_figures_that_can_not_be_are_refused(client: httpx.Client, fields: dict[
     assert "are recorded, but" in detail or "is recorded" in detail
 
 
+QWEN: dict[str, Any] = {
+    "model": "Qwen/Qwen3-8B",
+    "gpu": "h100-sxm-80gb",
+    "engine": "vllm@0.14",
+    "levers": {"max_model_len": 8192},
+}
+"""A window takes 1.125 GiB: 8,192 tokens of 2 x 8 x 128 x 2 bytes in each of 36 layers."""
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"kv_cache": "0.01 GiB"}, "it takes 1.13 GiB, and there were 0.01 GiB"),
+        ({"kv_cache": "0.10 GiB", "kv_cache_tokens": 400, "max_concurrency": 0.05}, "0.05 of one does"),
+        ({"kv_cache_tokens": 400}, "there were 400 tokens"),
+        (
+            {"kv_cache": "40 GiB", "kv_cache_tokens": 100, "max_concurrency": 9.99},
+            "100 tokens and a cache of 40.00 GiB",
+        ),
+        ({"kv_cache_tokens": 100, "max_concurrency": 9.99}, "100 tokens and a concurrency of 9.99"),
+        ({"kv_cache": "50 GiB", "kv_cache_tokens": 9000}, "9,000 tokens and a cache of 50.00 GiB"),
+    ],
+    ids=str,
+)
+def test_what_got_ready_held_a_window_and_does_not_contradict_itself(
+    client: httpx.Client, fields: dict[str, Any], words: str
+) -> None:
+    told = {"question": QWEN, "fields": {"weights": "15.27 GiB"} | fields}
+    found = faults(client.post("/v1/observations", json=told))
+    assert words in found["#/question/levers/max_model_len"]
+    # A start that failed may have had as little; then that is why.
+    if "contradict" not in found["#/question/levers/max_model_len"]:
+        failed = told | {"fields": told["fields"] | {"outcome": "failed"}}
+        assert client.post("/v1/observations", json=failed).status_code == 201
+
+
+@pytest.mark.parametrize("fields", [{"max_concurrency": 1.0}, {"max_concurrency": 0.999}, {"kv_cache": "1.13 GiB"}])
+def test_one_window_is_enough_to_get_ready(client: httpx.Client, fields: dict[str, Any]) -> None:
+    assert client.post("/v1/observations", json={"question": QWEN, "fields": fields}).status_code == 201
+
+
+def test_sglang_gets_ready_with_less_than_a_window(client: httpx.Client) -> None:
+    told = {"question": QWEN | {"engine": "sglang"}, "fields": {"kv_cache": "0.90 GiB"}}
+    assert client.post("/v1/observations", json=told).status_code == 201
+
+
+def test_where_the_card_was_printed_less_than_nothing_can_not_be_kept_back(client: httpx.Client) -> None:
+    # 0.9 of 79.18 GiB is 71.26, and 15.27 and 56.10 are 71.37; the digits stand for 0.0145 less at most.
+    fields = {"weights": "15.27 GiB", "kv_cache": "56.10 GiB"}
+    told = {"question": QWEN, "fields": fields | {"reported_capacity": "79.18 GiB"}}
+    found = faults(client.post("/v1/observations", json=told))
+    assert "0.11 GiB more than this share" in found["#/question/levers/gpu_memory_utilization"]
+    assert client.post("/v1/observations", json=told | {"fields": fields}).status_code == 201
+
+
 @pytest.mark.parametrize(
     "fields",
     [{"weights": 2 * WEIGHTS, "kv_cache": KV // 2}, {"weights": WEIGHTS // 2}, {"kv_cache": 61_763_414_587}],

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from service.capacity.question import Question
 from service.catalog.contradictions import contradictions, not_stated
 from service.catalog.entries import Catalog
 from service.catalog.resolve import resolve
@@ -64,10 +65,14 @@ def started(arguments: Mapping[str, object], *lines: str) -> Reading:
     return read_observation(AskedObservation(plan=PLAN, log=log + "".join(f"{line}\n" for line in lines)))
 
 
-def faults(told: Reading, levers: Mapping[str, object] = NOTHING, **changes: object) -> dict[str, str]:
+def asked_of(levers: Mapping[str, object] = NOTHING, **changes: object) -> Question:
     document = {"model": "test/grouped", "gpu": {"key": "card", "version": 1}, "engine": "vllm@0.10"} | changes
     document["levers"] = {"max_model_len": 8192} | dict(levers)
-    question = resolve(strict_json.convert(document, AskedQuestion), CATALOG)
+    return resolve(strict_json.convert(document, AskedQuestion), CATALOG)
+
+
+def faults(told: Reading, levers: Mapping[str, object] = NOTHING, **changes: object) -> dict[str, str]:
+    question = asked_of(levers, **changes)
     return {fault.pointer: fault.detail for fault in contradictions(question, told, CATALOG)}
 
 
@@ -178,6 +183,14 @@ def test_a_name_that_tells_nothing_contradicts_nothing(model: str) -> None:
     assert faults(reading(model=model)) == {}
 
 
+@pytest.mark.parametrize(
+    ("model", "stated"),
+    [("'/models/grouped-2026-11-30'", True), ("'/models/7f3a'", False), ("'me/my-tuning'", False)],
+)
+def test_a_name_that_tells_nothing_states_no_model(model: str, stated: bool) -> None:  # noqa: FBT001 - a case's value
+    assert ("model" in not_stated(asked_of(), reading(model=model))) is not stated
+
+
 def test_a_model_that_is_given_inline_has_no_name_to_contradict() -> None:
     config = {
         "model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 2, "hidden_size": 512,
@@ -231,7 +244,7 @@ def test_fields_contradict_by_their_version_and_the_memory() -> None:
 
 
 def test_what_is_not_stated_is_named() -> None:
-    assert not_stated(reading()) == (
+    assert not_stated(asked_of(), reading()) == (
         "expert_parallel",
         "decode_context_parallel",
         "max_num_seqs",
@@ -240,9 +253,9 @@ def test_what_is_not_stated_is_named() -> None:
         "speculative_tokens",
         "max_loras",
     )
-    assert "max_loras" not in not_stated(started({"enable_lora": False}))
+    assert "max_loras" not in not_stated(asked_of(), started({"enable_lora": False}))
     told = read_observation(strict_json.convert({"plan": PLAN, "fields": {"outcome": "failed"}}, AskedObservation))
-    assert {"version", "model", "tensor_parallel", "gpu_memory_utilization"} <= set(not_stated(told))
+    assert {"version", "model", "tensor_parallel", "gpu_memory_utilization"} <= set(not_stated(asked_of(), told))
 
 
 @pytest.mark.parametrize(
@@ -262,9 +275,7 @@ def test_a_window_beside_a_concurrency_or_in_a_refusal_contradicts_too(line: str
 @pytest.mark.parametrize(
     ("arguments", "levers", "found"),
     [
-        ({"enable_expert_parallel": True}, {}, {"expert_parallel": "it was True (line 2), and is False here"}),
-        ({"enable_expert_parallel": True}, {"expert_parallel": True}, {}),
-        ({"enable_expert_parallel": False}, {"expert_parallel": True}, {"expert_parallel": "it was False (line 2)"}),
+        ({"load_format": "auto", "hf_overrides": {}, "enable_eplb": False}, {}, {}),
         ({"block_size": 64}, {}, {"block_size": "it was 64 (line 2), and is 16 here"}),
         ({"block_size": 64}, {"block_size": 64}, {}),
         ({"enable_lora": True}, {}, {"max_loras": "LoRA was on (line 2), and there are no slots here"}),
@@ -346,6 +357,114 @@ def test_a_flag_in_the_arguments_is_held_against_its_lever(
 
 
 @pytest.mark.parametrize(
+    ("stated", "here", "ranks", "model", "held"),
+    [
+        (True, False, 2, "test/experts", True),
+        (False, True, 2, "test/experts", True),
+        (True, True, 2, "test/experts", False),
+        (True, False, 1, "test/experts", False),
+        (True, False, 2, "test/grouped", False),
+    ],
+)
+def test_expert_parallel_matters_where_there_are_experts_and_ranks(
+    stated: bool,  # noqa: FBT001 - a case's value
+    here: bool,  # noqa: FBT001
+    ranks: int,
+    model: str,
+    held: bool,  # noqa: FBT001
+) -> None:
+    told = started({"enable_expert_parallel": stated, "tensor_parallel_size": ranks})
+    found = faults(told, {"expert_parallel": here, "tensor_parallel": ranks}, model=model)
+    words = f"it was {stated} (line 2), and is {here} here"
+    assert found == ({"/levers/expert_parallel": words} if held else {})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "place", "words"),
+    [
+        (
+            {"load_format": "dummy"},
+            "/model",
+            "no checkpoint was loaded (load_format dummy, line 2), which no lever plans",
+        ),
+        (
+            {"hf_overrides": {"num_hidden_layers": 18}},
+            "/model",
+            "fields of its configuration were written over (hf_overrides, line 2), which no lever plans",
+        ),
+        ({"skip_mm_profiling": True}, "/levers", "the largest input of a tower wasn't profiled"),
+        ({"enable_eplb": True}, "/levers/expert_parallel", "some experts were there more than once"),
+    ],
+    ids=str,
+)
+def test_what_no_lever_plans_is_refused_by_its_name(arguments: dict[str, object], place: str, words: str) -> None:
+    found = faults(started(arguments))
+    assert set(found) == {place}
+    assert found[place].startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "without", "held"),
+    [
+        ({}, False, ""),
+        ({"language_model_only": False}, False, ""),
+        ({"language_model_only": True}, True, ""),
+        ({"language_model_only": True}, False, "it was True (line 2), and is False here"),
+        ({"language_model_only": False}, True, "it was False (line 2), and is True here"),
+        ({"limit_mm_per_prompt": {"image": 2}}, False, ""),
+        ({"limit_mm_per_prompt": {"image": 0, "video": 0}}, True, ""),
+        ({"language_model_only": True, "limit_mm_per_prompt": {"image": 0}}, True, ""),
+        (
+            {"limit_mm_per_prompt": {"image": 0}},
+            False,
+            "no inputs of a tower were let in (limit_mm_per_prompt, line 2)",
+        ),
+        ({"limit_mm_per_prompt": {"image": 2}}, True, "some inputs of a tower were let in"),
+        ({"limit_mm_per_prompt": {"image": 2, "video": 0}}, False, "some inputs of a tower weren't let in (line 2)"),
+    ],
+    ids=str,
+)
+def test_a_tower_that_was_left_out_is_held_against_its_lever(
+    arguments: dict[str, object],
+    without: bool,  # noqa: FBT001 - a case's value
+    held: str,
+) -> None:
+    found = faults(started(arguments), {"language_model_only": without}, model="test/experts")
+    assert set(found) == ({"/levers/language_model_only"} if held else set())
+    assert found.get("/levers/language_model_only", "").startswith(held)
+    assert faults(started(arguments)) == {}  # of a model without one it says nothing
+    named = "language_model_only" in not_stated(asked_of(model="test/experts"), started(arguments))
+    assert named is ("language_model_only" not in arguments)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "dtype", "held"),
+    [
+        ("fp8", "fp8", False),
+        ("fp8", "int4", True),
+        ("awq_marlin", "int4", False),
+        ("awq", "fp8", True),
+        ("gptq_marlin", "int8", False),
+        ("modelopt_fp4", "fp8", True),
+        ("compressed-tensors", "int4", False),
+        ("some-new-scheme", "fp8", False),
+    ],
+)
+def test_a_scheme_of_quantisation_keeps_weights_in_its_own_formats(scheme: str, dtype: str, held: bool) -> None:  # noqa: FBT001 - a case's value
+    found = faults(started({"quantization": scheme}), {"weight_dtype": dtype})
+    words = f"the log loads weights of {scheme} (line 2), and they are {dtype} here"
+    assert found == ({"/levers/weight_dtype": words} if held else {})
+
+
+@pytest.mark.parametrize("version", ["0.1.dev20073+g8e685d198", "0.1.dev1"])
+def test_a_build_without_tags_names_no_release(version: str) -> None:
+    told = reading(version)
+    assert faults(told) == {}
+    assert "version" in not_stated(asked_of(), told)
+    assert set(faults(told, engine="sglang@0.5")) == {"/engine"}
+
+
+@pytest.mark.parametrize(
     ("prefix", "levers", "pointer"),
     [
         ("(Worker_TP3 pid=7) ", {"tensor_parallel": 2}, "/levers/tensor_parallel"),
@@ -353,7 +472,7 @@ def test_a_flag_in_the_arguments_is_held_against_its_lever(
         ("(EngineCore_DP0 pid=7) ", {}, None),
         ("(EngineCore_DP1 pid=7) ", {}, "/levers/data_parallel"),
         ("(Worker_PP1_TP0 pid=7) ", {}, "/levers/pipeline_parallel"),
-        ("(Worker_TP0_EP0 pid=7) ", {}, "/levers/expert_parallel"),
+        ("(Worker_TP0_EP0 pid=7) ", {}, None),
         ("(Worker_TP1_EP1 pid=7) ", {"tensor_parallel": 2, "expert_parallel": True}, None),
         ("(VllmWorker rank=3 pid=7) ", {"tensor_parallel": 2}, "/levers/tensor_parallel"),
         ("(VllmWorker rank=3 pid=7) ", {"tensor_parallel": 2, "pipeline_parallel": 2}, None),
@@ -395,7 +514,10 @@ def test_fp8_of_sparse_attention_is_its_record_with_scales() -> None:
     ("arguments", "pointers"),
     [
         ("ep_size=1, lora_paths=None, cpu_offload_gb=0, max_total_tokens=None", set()),
-        ("ep_size=8", {"/levers/expert_parallel"}),
+        ("ep_size=8", set()),
+        ("load_format='dummy'", {"/model"}),
+        ("json_model_override_args='{}'", set()),
+        ("json_model_override_args='{\"num_hidden_layers\": 18}'", {"/model"}),
         ("enable_lora=None, lora_paths={'a': '/b'}, max_loras_per_batch=8", {"/levers/max_loras"}),
         ("cpu_offload_gb=8", {"/levers"}),
         ("max_total_tokens=100000", {"/levers/kv_cache_memory_bytes"}),

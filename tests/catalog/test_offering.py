@@ -8,6 +8,7 @@ import pytest
 
 from service.api.offered import NAME, headers_of, offer_in
 from service.capacity.observed_reserve import KeptBack, conditions_of
+from service.capacity.planner import plan
 from service.capacity.question import ObservedReserve, Question
 from service.capacity.units import Estimate
 from service.catalog.bundled import bundled_catalog
@@ -80,6 +81,31 @@ def test_what_is_offered_is_the_middle_and_the_range() -> None:
     found = offered(resolved(), known.of(resolved()), weights=100)
     assert found == ObservedReserve(observation="obs_3", on="2026-11-30", start_ups=3, bytes=Estimate(1, 4, 7))
     assert offered(resolved(), [], weights=100) is None
+
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize(
+    ("amounts", "best"),
+    [
+        # Qwen3-8B on an H100 may use 71.26 GiB, of which a cache of 53.00 leaves 3, and one of 1.20 almost 55.
+        ((3 * GIB, 55 * GIB), 55 * GIB),
+        ((3 * GIB, 4 * GIB), 3 * GIB + GIB // 2),
+        ((3 * GIB, 4 * GIB + 1), 4 * GIB + 1),
+        ((3 * GIB, 3 * GIB + GIB // 2, 55 * GIB), 3 * GIB + GIB // 2),
+    ],
+)
+def test_two_that_differ_by_more_than_chance_have_no_middle(amounts: tuple[int, ...], best: int) -> None:
+    known = StartUps(told(number, amount) for number, amount in enumerate(amounts))
+    found = offered(resolved(), known.of(resolved()), weights=100)
+    assert found is not None
+    assert found.bytes == Estimate(amounts[0], best, amounts[-1])
+    rung = plan(msgspec.structs.replace(resolved(), observed_reserve=found)).ladder[3]
+    unlike = len(amounts) == 2 and best == amounts[-1]
+    assert rung.source.startswith(
+        "the most (they differ by more than chance) of 2" if unlike else f"the middle of {len(amounts)}"
+    )
 
 
 def test_a_header_is_read_as_it_was_written() -> None:

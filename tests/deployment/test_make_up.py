@@ -46,6 +46,21 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_an_environment_behind_a_link_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "kept").write_text("a file of somebody else's environment")
+    (tmp_path / "linked").symlink_to("shared")
+    result = subprocess.run(
+        [top / "scripts/venv.sh", tmp_path / "linked", "requirements.lock"],
+        cwd=top, env=os.environ | {"PYTHON": sys.executable}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert result.returncode == 1
+    assert result.stderr == (
+        f"headcount: {tmp_path / 'linked'} is a symbolic link: remove it, and an environment is made here\n"
+    )
+    assert [path.name for path in (tmp_path / "shared").iterdir()] == ["kept"]
+
+
 def start(project: Path, *arguments: str) -> subprocess.Popen[str]:
     """Start make the way a terminal does: as the first of a process group of its own."""
     outside = {

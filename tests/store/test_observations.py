@@ -1,26 +1,31 @@
 """Observations in the database: recorded once whoever asks, whole or not at all, and read back as new reserves."""
 
+import asyncio
 import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
 import msgspec
 import pytest
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.api.offered import NAME as OFFER
 from service.capacity.engine import Engine
 from service.capacity.reserve_rules import Measured
 from service.catalog.bundled import bundled_versions
 from service.catalog.entries import Version
+from service.catalog.observing import noted_of_stored
 from service.errors import Refused
-from service.store import catalog_versions
+from service.readers.observation import AskedFields, AskedObservation, read_observation
+from service.store import catalog_versions, observations, plans
 from service.store.migrations import connected, migrate
+from service.store.transactions import Database
 from tests.fixed_catalog import ENGINE, figure, gpu, model, version
 from tests.observations import of_generic
 from tests.servers import connect
@@ -76,6 +81,41 @@ def test_a_kill_in_between_leaves_no_plan_without_its_start_up(database: str) ->
             "SELECT count(*) FROM plans WHERE NOT EXISTS (SELECT FROM observations WHERE plan = plans.id)"
             " OR NOT EXISTS (SELECT FROM decisions WHERE plan = plans.id)"
         ).fetchone() == (0,)
+
+
+def test_a_start_up_that_was_recorded_long_after_its_request_is_offered_too(service: Service, database: str) -> None:
+    asked = of_generic(4100)
+    plan = httpx.post(f"{service.url}/v1/plans", json=asked["question"], timeout=30).json()["plan"]
+    # One that the service knows, so that it looks for newer ones only.
+    known = of_generic(4101)
+    assert httpx.post(f"{service.url}/v1/observations", json=known, timeout=30).status_code == 201
+    wait_for_offer(service, known["question"])
+    given = msgspec.convert(asked["fields"], AskedFields)
+    reading = read_observation(AskedObservation(plan=plan, fields=given))
+    requested = datetime.now(UTC) - timedelta(hours=1)
+
+    async def record(connection: AsyncConnection) -> None:
+        stored = await plans.read_whole(connection, identity=plan)
+        catalog = await catalog_versions.load(connection)
+        noted = noted_of_stored(stored.question, stored.answer, reading, catalog, requested)
+        await observations.record(connection, noted)
+
+    async def recorded() -> None:
+        opened = Database(database)
+        await opened.transaction(record, within=30)
+        await opened.close()
+
+    asyncio.run(recorded())
+    wait_for_offer(service, asked["question"])
+
+
+def wait_for_offer(service: Service, question: dict[str, Any]) -> None:
+    """Both workers offer what start-ups kept back, in a few seconds."""
+    deadline, offers = time.monotonic() + 10, 0
+    while offers < 20:  # in a row: of two workers one alone would hardly answer all
+        answer = httpx.post(f"{service.url}/v1/estimates", json=question, timeout=30)
+        offers = offers + 1 if OFFER in answer.headers else 0
+        assert time.monotonic() < deadline
 
 
 # What an engine learns. Every figure is made up: a step takes 6 B x 2,048 tokens x (4,096 + 16,384) channels.

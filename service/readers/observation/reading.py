@@ -16,8 +16,8 @@ from service.readers.start_up_log import StartUpLog, read_start_up_log
 from service.readers.start_up_log.facts import Deployment
 from service.readers.start_up_log.printed import ByteRange, Seen, Value, byte_range
 
-_UNKEPT = frozenset({"speculative"})
-"""Facts of a deployment whose text may hold anything; the number of tokens says what is needed."""
+_UNKEPT = frozenset({"speculative", "limit_mm_per_prompt", "load_format"})
+"""Facts of a deployment whose text may hold anything; what is needed of them is held against the question."""
 
 _MOST_FACTS = 200
 """A real start has some thirty; of hundreds of ranks the first are as good as all."""

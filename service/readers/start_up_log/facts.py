@@ -50,6 +50,15 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     speculative_tokens: Seen[int] | None = None
     enforce_eager: Seen[bool] | None = None
     enable_prefix_caching: Seen[bool] | None = None
+    language_model_only: Seen[bool] | None = None
+    limit_mm_per_prompt: Seen[str] | None = None
+    """Images, videos and the like that a prompt may hold: `{'image': 0}`."""
+    load_format: Seen[str] | None = None
+    hf_overrides: Seen[bool] | None = None
+    """Whether fields of the checkpoint's configuration were written over."""
+    skip_mm_profiling: Seen[bool] | None = None
+    redundant_experts: Seen[bool] | None = None
+    """Whether some experts are there more than once."""
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ others there are takes no time of its own. Prefixes of containers and their time
 import codecs
 import re
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,6 +15,12 @@ from service.readers.start_up_log.wrapped import is_partial, unwrapped
 
 LONGEST_LINE = 2**16
 """Characters that are read of one line; the longest that an engine writes are its arguments, some 20,000."""
+
+MOST_ANCHORS = 2**16
+"""How often a log may say what engines say: a start of a thousand ranks does so some ten thousand times."""
+
+_BLOCK = 2**15
+"""Characters in which anchors are counted together, from the end on."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;?]{0,32}[A-Za-z]")
 
@@ -83,17 +90,29 @@ def text_of(body: bytes) -> str:
     return body.decode("utf-16" if wide else "utf-8", errors="replace")
 
 
-def lines_holding(log: str, anchors: Iterable[str]) -> list[Line]:
+class Held(NamedTuple):
+    """The lines of a log that hold an anchor."""
+
+    lines: list[Line]
+    left_out: int
+    """Lines at the beginning in which nothing was looked for, because so much stands behind them."""
+
+
+def lines_holding(log: str, anchors: Iterable[str]) -> Held:
     """Find the lines that hold one of the anchors, and the last one where its end is missing.
+
+    Of a log with more than `MOST_ANCHORS` of them the end is read: the last start is the one that counts.
 
     Each anchor takes one pass over the text, whatever the number of its lines. A carriage return ends what a progress
     bar wrote over: what follows is a line of the same number. What stands below a line that ends in an anchor with a
     colon belongs to it, and is read as if the anchor stood before it.
     """
     text = _COLOUR.sub("", log) if "\x1b" in log else log
+    names = tuple(anchors)
+    first = _first_read(text, names)
     found: dict[int, _Found] = {}
-    for anchor in anchors:
-        for begun, start, end in _holding(text, anchor):
+    for anchor in names:
+        for begun, start, end in _holding(text, anchor, first):
             found.setdefault(start, _Found(end, text[begun : min(start, begun + _PREFIX)])).anchors.append(anchor)
             if anchor.endswith(":") and text.startswith((f"{anchor}\n", f"{anchor}\r\n"), end - len(anchor)):
                 below = text.index("\n", end) + 1
@@ -111,7 +130,19 @@ def lines_holding(log: str, anchors: Iterable[str]) -> list[Line]:
         before = start
         one = found[start]
         lines.append(_line(number, text[start : one.end], one, whole=one.end < len(text)))
-    return lines
+    return Held(lines, text.count("\n", 0, first))
+
+
+def _first_read(text: str, anchors: Iterable[str]) -> int:
+    """Where the line begins behind which there are no more than about `MOST_ANCHORS` anchors."""
+    there = [anchor for anchor in anchors if anchor in text]
+    left = MOST_ANCHORS
+    for block in range(len(text) // _BLOCK, -1, -1):
+        at = block * _BLOCK
+        left -= sum(text.count(anchor, at, at + _BLOCK) for anchor in there)
+        if left < 0:
+            return max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1
+    return 0
 
 
 class _Found(msgspec.Struct):
@@ -123,9 +154,9 @@ class _Found(msgspec.Struct):
     above: str = ""
 
 
-def _holding(text: str, anchor: str) -> Iterator[tuple[int, int, int]]:
-    """Find where each line with the anchor was begun, begins and ends. Nothing is passed over twice."""
-    begun, end, feed = 0, 0, -1
+def _holding(text: str, anchor: str, first: int) -> Iterator[tuple[int, int, int]]:
+    """Find where each line with the anchor was begun, begins and ends, from one on. Nothing is passed over twice."""
+    begun, end, feed = first, first, -1
     while (at := text.find(anchor, end)) >= 0:
         begun = max(begun, text.rfind("\n", end, at) + 1)
         start = max(begun, text.rfind("\r", end, at) + 1)

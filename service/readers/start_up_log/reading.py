@@ -42,14 +42,14 @@ def read_start_up_log(log: str | bytes) -> StartUpLog:
     Raises `Refused` for a text in which no engine's lines were found.
     """
     text = text_of(log) if isinstance(log, bytes) else log
-    lines = lines_holding(text, dict.fromkeys(anchor for engine in ENGINES for anchor in engine.anchors()))
+    lines, left_out = lines_holding(text, dict.fromkeys(anchor for engine in ENGINES for anchor in engine.anchors()))
     found = [(engine, _starts(engine, lines)) for engine in ENGINES]
     engine, starts = max(found, key=lambda pair: _weight(pair[1]))
     if not any(_weight(starts)):
         looked_for = "; ".join(f"{one.title}: {', '.join(map(repr, one.signs))}" for one in ENGINES)
         raise Refused(Fault("", f"not an engine's start-up log: none of its lines was found, such as {looked_for}"))
     number = max((index for index, start in enumerate(starts) if start.ended), default=len(starts) - 1)
-    return _start_up_log(engine, starts, number)
+    return _start_up_log(engine, starts, number, left_out)
 
 
 def _starts(engine: Engine, lines: list[Line]) -> list[Start]:
@@ -66,7 +66,7 @@ def _weight(starts: list[Start]) -> tuple[int, int]:
     return (figures, len(told) + sum(len(start.markers) for start in starts))
 
 
-def _start_up_log(engine: Engine, starts: list[Start], number: int) -> StartUpLog:
+def _start_up_log(engine: Engine, starts: list[Start], number: int, left_out: int) -> StartUpLog:
     start = starts[number]
     facts = start.facts
     read = StartUpLog(
@@ -80,7 +80,7 @@ def _start_up_log(engine: Engine, starts: list[Start], number: int) -> StartUpLo
         pool=_all(Pool(), facts),
         failures=_failures(facts),
         missing=_missing(engine, facts),
-        notes=_notes(starts, number),
+        notes=_notes(starts, number, left_out),
     )
     return _with_the_rest(read, facts)
 
@@ -148,8 +148,10 @@ def _release(version: str) -> tuple[int, ...]:
     return tuple(numbers) or (10**9,)
 
 
-def _notes(starts: list[Start], number: int) -> tuple[str, ...]:
+def _notes(starts: list[Start], number: int, left_out: int) -> tuple[str, ...]:
     notes: list[str] = []
+    if left_out:
+        notes.append(f"The first {left_out:,} lines were left out: the rest holds enough of what engines say.")
     if len(starts) > 1:
         notes.append(f"The log holds {len(starts)} starts; number {number + 1} was read.")
     if starts[number].cut_at is not None:

@@ -22,8 +22,21 @@ COUNTS = frozenset(Pool.__struct_fields__)
 SHARES = frozenset({"equivalent_memory_fraction", "state_page_padding_percent"})
 CONCURRENCIES = frozenset({"concurrencies", "concurrencies_with_host"})
 
-WORDS = frozenset({"model", "dtype", "quantization", "kv_cache_dtype", "speculative"})
-FLAGS = frozenset({"enforce_eager", "enable_prefix_caching", "expert_parallel", "enable_lora"})
+WORDS = frozenset(
+    {"model", "dtype", "quantization", "kv_cache_dtype", "speculative", "limit_mm_per_prompt", "load_format"}
+)
+FLAGS = frozenset(
+    {
+        "enforce_eager",
+        "enable_prefix_caching",
+        "expert_parallel",
+        "enable_lora",
+        "language_model_only",
+        "hf_overrides",
+        "skip_mm_profiling",
+        "redundant_experts",
+    }
+)
 _DECIMALS = frozenset({"memory_fraction", "cpu_offload_gb"})
 """Fields of a deployment that aren't counts."""
 
@@ -201,7 +214,7 @@ def converted(field: str, text: str) -> object:
     if field in WORDS:
         return arguments.word(text)
     if field in FLAGS:
-        return arguments.flag(text)
+        return arguments.flag(text.strip("'\""))
     if field in _DECIMALS:
         return arguments.share(text)
     return arguments.whole_number(text.replace(",", ""))

@@ -89,6 +89,9 @@ _ARGUMENTS = {
     "speculative": ("speculative_algorithm",),
     "enforce_eager": ("disable_cuda_graph",),
     "enable_prefix_caching": ("not disable_radix_cache",),
+    "load_format": ("load_format",),
+    "hf_overrides": ("json_model_override_args",),
+    "redundant_experts": ("enable_eplb",),
 }
 
 SGLANG = Engine(

@@ -210,6 +210,12 @@ _ARGUMENTS = {
     ),
     "enforce_eager": ("enforce_eager",),
     "enable_prefix_caching": ("enable_prefix_caching",),
+    "language_model_only": ("language_model_only",),
+    "limit_mm_per_prompt": ("limit_mm_per_prompt",),
+    "load_format": ("load_format",),
+    "hf_overrides": ("hf_overrides",),
+    "skip_mm_profiling": ("skip_mm_profiling",),
+    "redundant_experts": ("enable_eplb",),
 }
 
 VLLM = Engine(
