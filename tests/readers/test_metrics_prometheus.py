@@ -1,5 +1,6 @@
 """A real Prometheus between the engines and the reader: its answers are posted as they are."""
 
+import json
 import socket
 import subprocess
 import time
@@ -79,7 +80,8 @@ def answer(client: httpx.Client, query: str) -> Any:  # noqa: ANN401 - any JSON
 def until(client: httpx.Client, query: str, value: float) -> None:
     """Wait until an answer has a value."""
     for _ in range(60):
-        with suppress(httpx.TransportError):  # not there yet
+        # Not there yet, or it says in plain text that it isn't ready.
+        with suppress(httpx.TransportError, json.JSONDecodeError):
             if [float(element["value"][1]) for element in answer(client, query)["data"]["result"]] == [value]:
                 return
         time.sleep(0.5)
