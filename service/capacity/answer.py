@@ -36,7 +36,8 @@ class Users(msgspec.Struct, frozen=True, kw_only=True):
     admitted: int
     """What memory holds on the question's basis, lowered by `max_num_seqs`; targets compare with it."""
     recommended_max_num_seqs: int | None
-    """Where to cap admission, per pool as the flag is: see `occupancy.recommended`. Null where `at_risk` is."""
+    """Where to cap admission, per pool as the flag is: see `occupancy.recommended`. Null where `at_risk` is, and where
+    nobody runs."""
 
     def at(self, risk: float) -> int | None:
         """The users at one of the risks; null where none are counted."""

@@ -3,6 +3,7 @@
 from service.capacity.answer import Inverse, NoValue
 from service.capacity.deployment import Deployment
 from service.capacity.largest_of_all import largest_of_all
+from service.capacity.memory import memory_of
 from service.capacity.occupancy.crowd import least_blocks
 from service.capacity.pool import Pool
 from service.capacity.pool_lengths import held_in, running_of
@@ -70,6 +71,8 @@ def _cache_bytes(question: Question, pool: Pool, users: int, basis: Basis) -> in
         blocks = ceil_div(taken.numerator, taken.denominator) + pool.shared_blocks
     else:
         running = running_of(question, window)
-        blocks = least_blocks(workload, pool, running, risk=question.risk, users=users) + pool.shared_blocks
+        card = memory_of(question).bytes.high // pool.block_bytes
+        own = least_blocks(workload, pool, running, risk=question.risk, users=users, most=card)
+        blocks = own + pool.shared_blocks
     # One full window has to fit in any case, or the engine doesn't start.
     return (max(blocks, full) + pool.null_blocks) * pool.block_bytes

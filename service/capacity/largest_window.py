@@ -145,7 +145,8 @@ def shortest_window(workload: Workload) -> int:
         case Rows():
             return min(prompt for prompt, _ in workload.rows) + 1
         case Marginals():
-            return workload.prompt.bins[0].lower + 2
+            held = workload.mean_held_tokens
+            return max(workload.prompt.bins[0].lower + 2, 0 if held is None else int(held) + 1)
 
 
 def longest_length(workload: Workload, window: int) -> int:

@@ -58,11 +58,9 @@ def at_risk_of(crowds: tuple[Crowd, ...], copies: int) -> tuple[AtRisk, ...]:
     return tuple(AtRisk(risk=same[0][0], users=copies * min(users for _, users in same)) for same in by_risk)
 
 
-def recommended_of(levers: Levers, crowds: tuple[Crowd, ...]) -> int:
-    """Where to cap admission in one pool."""
-    cap = levers.max_num_seqs
-    counts = [min(crowd.users.best, crowd.drift.users) for crowd in crowds]
-    return min(counts) if cap is None else min(*counts, cap)
+def recommended_of(occupancy: Occupancy) -> int | None:
+    """Where to cap admission in one pool; null where nobody runs, as no engine takes a cap of none."""
+    return int(occupancy.recommended.value) or None
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,11 +71,15 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     tau: float | None
     running: Running
     shared_blocks: int
+    worst_case: int
+    """Users of one pool that fill the window: they run whatever lengths do."""
     mean_fit: int
     """Users of one pool at the mean, by exact arithmetic."""
 
 
-def asked_of(question: Question, deployment: Deployment, crowds: tuple[Crowd, ...], mean_fit: int) -> Asked:
+def asked_of(
+    question: Question, deployment: Deployment, crowds: tuple[Crowd, ...], *, worst_case: int, mean_fit: int
+) -> Asked:
     """Gather what explains a question's users at a risk."""
     pool = deployment.ranks[crowds.index(fullest(crowds))].pool
     return Asked(
@@ -86,6 +88,7 @@ def asked_of(question: Question, deployment: Deployment, crowds: tuple[Crowd, ..
         tau=question.tau,
         running=running_of(question, deployment.window),
         shared_blocks=pool.shared_blocks,
+        worst_case=worst_case,
         mean_fit=mean_fit,
     )
 
@@ -206,7 +209,7 @@ def _with_drift(question: Asked, crowd: Crowd, blocks: Operand, held: Operand) -
         "the largest N with N mean + z sqrt(N var + (N tau mean)^2) <= blocks",
         blocks,
         held,
-        Operand("held_deviation", rounded(crowd.deviation), "blocks", METHOD, "exact"),
+        Operand("held_deviation", rounded(crowd.deviation), "blocks", METHOD, held.certainty),
         Operand("tau", tau, "share of the mean", source, certainty),
         certainty=certainty,
     )
@@ -239,6 +242,9 @@ def _recommended(question: Asked, crowds: tuple[Crowd, ...]) -> Number:
         f"at a risk of {question.risk:g}": min(crowd.users.best for crowd in crowds),
         "with drift": min(crowd.drift.users for crowd in crowds),
     }
+    if min(counts.values()) < question.worst_case:
+        # What fits when all fill the window fits whatever their lengths do.
+        counts = {"in the worst case": question.worst_case}
     if cap is not None:
         counts["max_num_seqs"] = cap
     least = min(counts, key=lambda name: counts[name])

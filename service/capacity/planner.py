@@ -62,12 +62,13 @@ def plan(question: Question) -> Answer:
     token = ladder.token_rung(question, deployment, rank)
     window = ladder.window_rung(question, token, pool)
     binding = _binding(budget, likely, basis_of(question))
+    occupancy = None if crowds is None else _occupancy(question, deployment, crowds, likely)
     users = Users(
         worst_case=likely.worst_case,
         paged=likely.paged,
         at_risk=None if crowds is None else at_risk_of(crowds, levers.data_parallel),
         admitted=likely.admitted,
-        recommended_max_num_seqs=None if crowds is None else recommended_of(levers, crowds),
+        recommended_max_num_seqs=None if occupancy is None else recommended_of(occupancy),
     )
     inverse = None if fits else inverse_of(question, deployment)
     interval = interval_of(deployment, (worst, likely, best))
@@ -94,7 +95,7 @@ def plan(question: Question) -> Answer:
             ),
         ),
         workload=_workload_summary(question.workload, likely.observed, levers.data_parallel),
-        occupancy=None if crowds is None else _occupancy(question, deployment, crowds, likely),
+        occupancy=occupancy,
         sessions=people_of(question, crowds, likely.admitted),
         binding=binding,
         inverse=inverse,
@@ -128,8 +129,9 @@ def _held(question: Question, deployment: Deployment) -> tuple[Held, ...] | None
 
 
 def _occupancy(question: Question, deployment: Deployment, crowds: tuple[Crowd, ...], counts: Counts) -> Occupancy:
-    mean_fit = (counts.paged or 0) // question.levers.data_parallel
-    return occupancy_of(asked_of(question, deployment, crowds, mean_fit), crowds)
+    copies = question.levers.data_parallel
+    worst_case, mean_fit = counts.worst_case // copies, (counts.paged or 0) // copies
+    return occupancy_of(asked_of(question, deployment, crowds, worst_case=worst_case, mean_fit=mean_fit), crowds)
 
 
 def _verdict(worst: Counts, likely: Counts, best: Counts) -> Verdict:

@@ -107,6 +107,24 @@ def _of_giants(crowd: Crowd, window_blocks: int) -> list[Caveat]:
                 " it overflows is decided by single long requests.",
             )
         )
+    if crowd.contradicted is not None:
+        low, high = crowd.contradicted
+        found.append(
+            Caveat(
+                "mean_held_contradicts_lengths",
+                f"These lengths hold {low:,.0f} to {high:,.0f} tokens on average, however prompts and outputs go"
+                " together, and the mean that was measured lies outside: a prefix was shared, or the figures are of"
+                " other requests. Less than they hold is not counted on.",
+            )
+        )
+    if crowd.lacking_prefix > 0:
+        found.append(
+            Caveat(
+                "some_prompts_lack_the_prefix",
+                f"{crowd.lacking_prefix:.3g} of the prompts are shorter than the shared prefix and can't begin with it;"
+                " they are counted as if they did.",
+            )
+        )
     if crowd.beyond > 0:
         found.append(
             Caveat(

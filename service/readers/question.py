@@ -17,6 +17,8 @@ LONGEST_KEY = 200
 MOST = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly."""
 
+_LEAST_SHARE = 1e-9
+
 _LABEL_KEY = re.compile("^[a-z0-9_.-]{1,63}$")
 
 _NO_NUL = r"^[^\x00]*$"
@@ -326,13 +328,15 @@ class AskedSessions(_Wire, frozen=True):
 
     think_seconds: Annotated[float, Meta(ge=0, le=MOST)] | None = None
     turn_seconds: Annotated[float, Meta(gt=0, le=MOST)] | None = None
-    active_share: Annotated[float, Meta(gt=0, le=1)] | None = None
+    active_share: Annotated[float, Meta(ge=1e-9, le=1)] | None = None
 
     def __post_init__(self) -> None:
         """Refuse half of one, and both."""
         seconds = (self.think_seconds is not None, self.turn_seconds is not None)
         if any(seconds) != all(seconds) or any(seconds) == (self.active_share is not None):
             raise ValueError("sessions are think_seconds and turn_seconds, or active_share")
+        if self.turn_seconds is not None and self.turn_seconds < _LEAST_SHARE * (self.think_seconds or 0):
+            raise ValueError("a turn is at least a billionth of the time between turns")
 
 
 class AskedTargets(_Wire, frozen=True):

@@ -200,7 +200,7 @@ def test_a_pool_without_a_block_holds_nobody_and_says_so() -> None:
     assert not answer.fits
     assert answer.users.at_risk is not None
     assert {one.users for one in answer.users.at_risk} == {0}
-    assert answer.users.recommended_max_num_seqs == 0
+    assert answer.users.recommended_max_num_seqs is None
 
 
 def test_a_giant_that_never_fits_is_a_caveat() -> None:

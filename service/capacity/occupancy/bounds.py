@@ -11,7 +11,8 @@ from service.capacity.occupancy.holding import Holding
 _LOOKS = 14
 """Places at which the bound is tried: any of them proves one, more only make it a little better."""
 _AROUND = 4.0
-"""The best t is within this factor of where a normal sum of as many users would have it."""
+"""The best t is within this factor of where a normal sum of as many users would have it, at risks up to `_RARE`."""
+_RARE = 0.1
 
 
 def deviations(risk: float) -> float:
@@ -49,17 +50,18 @@ def guaranteed(holding: Holding, budget: int, risk: float, users: int) -> int:
     spare = users * holding.variance
     middle = (budget + 1 - users * holding.mean) / spare if spare > 0 else 0.0
     low, high = log(1e-3 / (budget + 1)), log(50 * -log(risk) / largest + 200 / (budget + 1))
-    if middle > 0:
+    if middle > 0 and risk <= _RARE:
         low, high = log(middle / _AROUND), log(middle * _AROUND)
-    return max(0, floor(_best(bound, low, high) * (1 - 1e-12)))
+    looks = _LOOKS if risk <= _RARE else 2 * _LOOKS
+    return max(0, floor(_best(bound, low, high, looks) * (1 - 1e-12)))
 
 
-def _best(of: Callable[[float], float], low: float, high: float) -> float:
+def _best(of: Callable[[float], float], low: float, high: float, looks: int) -> float:
     """The highest value of a function with one hill (golden section)."""
     golden = (sqrt(5) - 1) / 2
     left, right = high - golden * (high - low), low + golden * (high - low)
     at_left, at_right = of(left), of(right)
-    for _ in range(_LOOKS):
+    for _ in range(looks):
         if at_left > at_right:
             high, right, at_right = right, left, at_left
             left = high - golden * (high - low)

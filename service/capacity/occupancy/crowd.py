@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from service.capacity.errors import Fault, Refused
 from service.capacity.lengths import Running
 from service.capacity.occupancy.bounds import deviations, guaranteed, with_drift
 from service.capacity.occupancy.drift import USUAL, measured_tau
@@ -20,6 +21,8 @@ from service.capacity.workload import Rows, Workload, table_of
 
 RISKS = (0.05, 0.01, 0.001)
 """Risks that every answer counts users at, beside the caller's own."""
+_FEW = 0.05
+"""Of prompts shorter than a shared prefix: more of them, and it isn't shared."""
 _FURTHER = 3
 """Points of the risk curve beyond the counts."""
 
@@ -66,6 +69,10 @@ class Crowd(msgspec.Struct, frozen=True, kw_only=True):
     most_tokens: float | None
     """That a request may hold on average, wherever in its cell of a joint histogram it lies."""
     prefill_steps: float
+    contradicted: tuple[float, float] | None
+    """Between what the mean held lies by the lengths, where it was measured outside of it."""
+    lacking_prefix: float
+    """Share of requests whose prompt is shorter than the prefix that all are said to share."""
     is_by_blocks: bool
     """Whether blocks were counted one by one: cells would not have told the count for certain."""
 
@@ -92,6 +99,14 @@ def crowd_of(workload: Workload, setting: Setting) -> Crowd | None:
     spread = spread_of(workload, setting.running)
     if spread is None:
         return None
+    prefix = setting.pool.shared_prefix
+    lacking = spread.shorter_prompts(prefix) if prefix else 0.0
+    if prefix >= setting.running.window or lacking > _FEW:
+        detail = (
+            f"{lacking:.2%} of the prompts are shorter than {prefix:,} tokens and can't begin with them: give lengths"
+            " that include the prefix, or a shorter one"
+        )
+        raise Refused(Fault("/levers/shared_prefix_tokens", detail))
     size = max(len(weights) for weights in (spread.likely, spread.most, spread.least, spread.final))
     costs = setting.pool.held_costs(np.arange(size, dtype=np.int64))
     likely = _holding(spread.likely, costs)
@@ -126,6 +141,8 @@ def crowd_of(workload: Workload, setting: Setting) -> Crowd | None:
         output_tokens=spread.output_tokens,
         most_tokens=spread.most_tokens,
         prefill_steps=spread.prefill_steps,
+        contradicted=spread.contradicted,
+        lacking_prefix=lacking,
         is_by_blocks=overflow.is_by_blocks,
     )
 
@@ -169,12 +186,18 @@ def holds(workload: Workload, pool: Pool, running: Running, *, risk: float, user
     return Overflow(_held(workload, pool, running), blocks).holds(users, blocks, risk)
 
 
-def least_blocks(workload: Workload, pool: Pool, running: Running, *, risk: float, users: int) -> int:
-    """The fewest blocks in which so many users keep below a risk."""
+def least_blocks(workload: Workload, pool: Pool, running: Running, *, risk: float, users: int, most: int) -> int:
+    """The fewest blocks in which so many users keep below a risk.
+
+    Where that is more than `most`, what they hold on average, or one more than `most`.
+    """
     holding = _held(workload, pool, running)
+    average = ceil(users * holding.mean)
+    if average > most or not Overflow(holding, most).holds(users, most, risk):
+        return max(average, most + 1)
     enough = ceil(users * holding.mean + deviations(risk) * sqrt(users * holding.variance)) + int(holding.blocks[-1])
-    while not Overflow(holding, enough).holds(users, enough, risk):
-        enough *= 2
+    if enough >= most or not Overflow(holding, enough).holds(users, enough, risk):
+        enough = most
     return Overflow(holding, enough).least_blocks(users, risk)
 
 

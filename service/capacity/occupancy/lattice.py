@@ -62,7 +62,7 @@ def smoothed(holding: Holding, most: int) -> Lattice | None:
     if deviation <= 0:
         return None
     cells = max(_FEWEST_CELLS, 1 << int(_CELLS_PER_DEVIATION * units / deviation).bit_length())
-    if cells * 2 > units:
+    if cells * 2 > units or cells > MOST_UNITS:
         return None
     step = (units + 0.5) / (cells + 0.5)
     amounts, shares = _kept(holding, most, unit)

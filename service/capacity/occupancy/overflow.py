@@ -7,7 +7,7 @@ the sum of N requests, that the N-th power of what one of them has of faster wav
 from functools import cached_property
 from math import log, pi
 
-from service.capacity.occupancy.bounds import by_moments
+from service.capacity.occupancy.bounds import by_moments, guaranteed
 from service.capacity.occupancy.holding import Holding
 from service.capacity.occupancy.lattice import smoothed, whole
 from service.capacity.occupancy.sums import CLOSE, Sums, largest_mean
@@ -66,10 +66,14 @@ class Overflow:
 
     def tail(self, requests: int, budget: int) -> float:
         """The chance that so many requests together hold more than `budget` blocks."""
+        if len(self.holding.blocks) == 1:
+            return float(requests * int(self.holding.blocks[0]) > budget)
         return self._sums(requests, budget).tail(requests, budget) if requests else 0.0
 
     def users(self, budget: int, risk: float) -> int:
         """The most requests whose chance of an overflow stays below a risk."""
+        if len(self.holding.blocks) == 1:
+            return budget // int(self.holding.blocks[0])
         guess = by_moments(self.holding, budget, risk)
         cells = self._sums(guess, budget) if guess and risk >= _LEAST_RISK else self._blocks
         if not cells.is_exact:
@@ -77,7 +81,9 @@ class Overflow:
             if users and all(self._is_clear(number, budget, risk) for number in (users, users + 1)):
                 return users
             guess = users
-        return self._blocks.largest(budget, risk, guess)
+        users = self._blocks.largest(budget, risk, guess)
+        # Cells that keep no more than the mean err on the side of fewer: never below what is proven.
+        return users if self._blocks.counts_units else max(users, guaranteed(self.holding, budget, risk, users))
 
     def _is_clear(self, requests: int, budget: int, risk: float) -> bool:
         """Whether no closer look can move a count by cells to the other side of the risk."""
@@ -86,6 +92,8 @@ class Overflow:
 
     def holds(self, requests: int, budget: int, risk: float) -> bool:
         """Whether so many requests stay below a risk."""
+        if len(self.holding.blocks) == 1:
+            return requests * int(self.holding.blocks[0]) <= budget
         if risk >= _LEAST_RISK and self._is_clear(requests, budget, risk):
             return self.tail(requests, budget) <= risk
         return self._blocks.tail(requests, budget) <= risk - CLOSE
@@ -104,7 +112,7 @@ class Overflow:
     @property
     def is_by_blocks(self) -> bool:
         """Whether anything was counted block by block so far."""
-        return "_blocks" in vars(self)
+        return "_blocks" in vars(self) and self._blocks.counts_units
 
     def in_flight(self, budget: int, risk: float, users: int) -> float:
         """The largest mean of a Poisson number of requests whose chance of an overflow stays below a risk."""

@@ -20,6 +20,9 @@ from service.capacity.occupancy.steps import (
 from service.capacity.prefix_sums import pairs_beyond
 from service.capacity.workload import Joint, Marginals, Mean, Rows, Total, Workload, table_of
 
+_OFF = 0.02
+"""So far outside a measured mean may lie by the rounding of blocks and of bins alone."""
+
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
     """Held tokens at a random step, as weights by tokens from 0 on, and those with which a request ends."""
@@ -35,13 +38,23 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     output_tokens: float | None
     most_tokens: float | None
     """That requests may hold on average, wherever in their cells they lie; null but for a joint histogram."""
+    contradicted: tuple[float, float] | None = None
+    """Between what the mean of these lengths lies, where a measured mean lies outside of it."""
+    beginning: Weights | None = None
+    """By requests, with how many tokens they begin to decode; null where prompts aren't known."""
     prefill_steps: float
     """Before the step that ends a prefill, on average; 0 where prompts aren't known."""
 
     @property
     def tokens(self) -> float:
         """Tokens held on average."""
-        return float((self.likely * np.arange(len(self.likely))).sum() / self.likely.sum())
+        return _mean_of(self.likely)
+
+    def shorter_prompts(self, tokens: int) -> float:
+        """The share of requests whose prompt is shorter; 0 where prompts aren't known."""
+        if self.beginning is None:
+            return 0.0
+        return float(self.beginning[:tokens].sum() / self.beginning.sum())
 
 
 @lru_cache(maxsize=32)
@@ -77,6 +90,7 @@ def _known(steps: Steps, running: Running) -> Spread:
         output_tokens=steps.output_tokens,
         most_tokens=None,
         prefill_steps=steps.prefill_steps(running),
+        beginning=steps.beginning.astype(np.float64),
     )
 
 
@@ -112,16 +126,24 @@ def _of_marginals(workload: Marginals, running: Running) -> Spread:
     steps = steps_of_cells(cells, window)
     likely = steps.weights(running)
     most, least = (
-        steps_of_cells(couplings.together(prompts, side), window).weights(running)
+        _of_pairing(couplings.together(prompts, side), running, likely)
         for side in (outputs, couplings.falling(outputs))
     )
-    mean = workload.mean_held_tokens
+    mean, contradicted = workload.mean_held_tokens, None
     if mean is not None:
         if mean >= window:
             detail = f"{mean:,g} tokens held on average is more than a window of {window:,} lets a request hold"
             raise Refused(Fault("/workload/mean_held_tokens", detail))
+        ends = (_mean_of(least), _mean_of(most))
+        if not ends[0] * (1 - _OFF) <= mean <= ends[1] * (1 + _OFF):
+            contradicted = ends
+        # Fewer than any pairing holds may be a prefix that was shared: what isn't known to be is not counted on.
+        mean = max(mean, ends[0])
         likely = couplings.with_mean(likely, mean)
-        most, least = couplings.widest(least, most, mean), couplings.narrowest(least, most, mean)
+        if mean < ends[1]:
+            most, least = couplings.widest(least, most, mean), couplings.narrowest(least, most, mean)
+        else:
+            most, least = couplings.with_mean(most, mean), likely
     return Spread(
         likely=likely,
         most=most,
@@ -131,7 +153,20 @@ def _of_marginals(workload: Marginals, running: Running) -> Spread:
         output_tokens=steps.output_tokens,
         most_tokens=None,
         prefill_steps=steps.prefill_steps(running),
+        contradicted=contradicted,
+        beginning=steps.beginning.astype(np.float64),
     )
+
+
+def _of_pairing(cells: Cells, running: Running, instead: Weights) -> Weights:
+    """Steps of one pairing; where no request of it gets into the window, those of another."""
+    if not (cells.bounds[:, 0] + 1 < running.window).any():
+        return instead
+    return steps_of_cells(cells, running.window).weights(running)
+
+
+def _mean_of(weights: Weights) -> float:
+    return float((weights * np.arange(len(weights))).sum() / weights.sum())
 
 
 def cut_shares(workload: Marginals, window: int) -> tuple[float, float]:

@@ -88,6 +88,11 @@ class Sums:
         return not self._lattice.is_smoothed
 
     @property
+    def counts_units(self) -> bool:
+        """Whether every unit of blocks is a cell of its own."""
+        return self._lattice.step == 1
+
+    @property
     def is_stable(self) -> bool:
         """Whether no frequency passes the lowest one: else powers grow without end, of shares that may be negative."""
         return float(self._levels[-1]) <= log(abs(self._spectrum[0])) + _ROUNDING

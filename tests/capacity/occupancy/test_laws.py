@@ -157,7 +157,7 @@ def test_the_fewest_blocks_for_so_many_users_are_one_more_than_too_few(
     rows: list[tuple[int, int]], number: int, risk: float
 ) -> None:
     pool = plain_pool()
-    blocks = least_blocks(rows_of(rows), pool, WIDE, risk=risk, users=number)
+    blocks = least_blocks(rows_of(rows), pool, WIDE, risk=risk, users=number, most=2**40)
     assert holds(rows_of(rows), pool, WIDE, risk=risk, users=number, blocks=blocks)
     assert not holds(rows_of(rows), pool, WIDE, risk=risk, users=number, blocks=blocks - 1)
     assert users(rows_of(rows), blocks, risk) >= number
