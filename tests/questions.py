@@ -31,3 +31,10 @@ def asked(levers: Mapping[str, object] = MappingProxyType({}), **changes: object
 def answered(levers: Mapping[str, object] = MappingProxyType({}), **changes: object) -> Answer:
     """The answer to the reference question with other parts, from the bundled catalog."""
     return plan(resolve(asked(levers, **changes), bundled_catalog()))
+
+
+def at_risk(answer: Answer, risk: float = 0.01) -> int:
+    """The users of an answer at one of its risks."""
+    users = answer.users.at(risk)
+    assert users is not None
+    return users

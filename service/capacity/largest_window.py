@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from service.capacity.deployment import Deployment
+from service.capacity.halving import last_that_holds
 from service.capacity.lengths import LONGEST_WINDOW, Running
 from service.capacity.occupancy.crowd import holds
 from service.capacity.pool import Pool, Prices
@@ -46,14 +47,7 @@ def largest_length(pool: Pool, users: int, limit: int) -> int:
 
     Cost never falls with length, so halving finds it.
     """
-    fits, too_long = 0, limit + 1
-    while too_long - fits > 1:
-        middle = (fits + too_long) // 2
-        if users * pool.cost(middle) <= pool.usable:
-            fits = middle
-        else:
-            too_long = middle
-    return fits
+    return last_that_holds(lambda tokens: users * pool.cost(tokens) <= pool.usable, 0, limit + 1)
 
 
 def largest_paged(
@@ -122,14 +116,7 @@ def largest_at_risk(
     longest = max(shortest, min(longest, longest_length(workload, longest)))  # longer windows cut nothing more
     if not is_enough(shortest):
         return 0
-    fits, too_long = shortest, longest
-    while too_long - fits > 1:
-        middle = (fits + too_long) // 2
-        if is_enough(middle):
-            fits = middle
-        else:
-            too_long = middle
-    return fits
+    return last_that_holds(is_enough, shortest, longest)
 
 
 def shortest_window(workload: Workload) -> int:

@@ -10,7 +10,7 @@ import pytest
 from service.capacity.answer import Answer
 from service.capacity.errors import Refused, UnsupportedCombination
 from tests.collected import collected
-from tests.questions import answered
+from tests.questions import answered, at_risk
 from tests.traces import recorded
 
 ONES: dict[str, Any] = {"kind": "rows", "rows": [[256, 1]]}
@@ -18,12 +18,6 @@ ONES: dict[str, Any] = {"kind": "rows", "rows": [[256, 1]]}
 EVEN: dict[str, Any] = {"kind": "rows", "rows": [[16, 1], [48, 1]]}
 """Half of the steps hold one block and half hold three."""
 TOTAL: dict[str, Any] = {"kind": "total", "bins": [{"upper": 1000, "count": 9}, {"upper": 4000, "count": 1}]}
-
-
-def at_risk(answer: Answer, risk: float = 0.01) -> int:
-    users = answer.users.at(risk)
-    assert users is not None
-    return users
 
 
 def with_blocks(blocks: int, workload: dict[str, Any], **changes: Any) -> Answer:  # noqa: ANN401 - of any type

@@ -10,19 +10,13 @@ from service.capacity.errors import Refused
 from service.capacity.occupancy.bounds import guaranteed
 from service.capacity.occupancy.holding import Holding
 from service.capacity.occupancy.overflow import Overflow
-from tests.questions import answered
+from tests.questions import answered, at_risk
 
 MARGINALS: dict[str, Any] = {
     "kind": "marginals",
     "prompt": {"bins": [{"upper": 100, "count": 90}, {"upper": 8000, "count": 10}]},
     "output": {"bins": [{"upper": 10, "count": 50}, {"upper": 2000, "count": 50}]},
 }
-
-
-def at_risk(answer: Answer, risk: float = 0.01) -> int:
-    users = answer.users.at(risk)
-    assert users is not None
-    return users
 
 
 def codes(answer: Answer) -> set[str]:

@@ -41,3 +41,20 @@ REFUSED = {
     "not positive": ["0", "-1", "-0", "-1.5", "0.0", "-9223372036854775809"],
     "beyond": ["2147483648", "9223372036854775807", "9223372036854775808", "18446744073709551616", "1e99"],
 }
+
+EVERY = [*READ, *(text for texts in REFUSED.values() for text in texts)]
+"""Those that are read, and those that are refused."""
+JSON_NUMBERS = [
+    "12",
+    "12.0",
+    "1.2e1",
+    '"12"',
+    "null",
+    "true",
+    "[12]",
+    "{}",
+    "1.5",
+    "-3",
+    "123456789012345678901234567890",
+]
+"""Spellings of a number in JSON, and of what is none."""

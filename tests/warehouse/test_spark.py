@@ -13,8 +13,6 @@ from tests.warehouse.commands import reduced, run, said, spark
 # Each run starts a Java of its own, on cores that it may have to share.
 pytestmark = pytest.mark.timeout(400)
 
-MIXED = [*mixed.READ, *(text for texts in mixed.REFUSED.values() for text in texts)]
-
 
 def test_200_000_requests_are_counted_as_duckdb_and_numpy_count_them(tmp_path: Path) -> None:
     python = spark()
@@ -29,25 +27,12 @@ def test_lengths_of_every_kind_and_type_are_read_and_refused_alike(tmp_path: Pat
     # Folders called as partitions are: no columns come of them, on either.
     folder = tmp_path / "prompt_tokens=9" / "day one"
     folder.mkdir(parents=True)
-    quoted = "".join(f'"{text}",5,"line\nbreak, ""quotes"""\n' for text in MIXED)
+    quoted = "".join(f'"{text}",5,"line\nbreak, ""quotes"""\n' for text in mixed.EVERY)
     (folder / "texts.csv").write_text("\ufeffprompt_tokens,output_tokens,text\n" + quoted)
     (folder / "turned.csv").write_text("output_tokens;ID;id;prompt_tokens\r\n1;2;3;4\r\n")
-    nested = [{"usage": {"prompt_tokens": text}, "output_tokens": 5} for text in MIXED]
-    numbers = [
-        "12",
-        "12.0",
-        "1.2e1",
-        '"12"',
-        "null",
-        "true",
-        "[12]",
-        "{}",
-        "1.5",
-        "-3",
-        "123456789012345678901234567890",
-    ]
-    lines = [f'{{"usage": {{"prompt_tokens": 7}}, "output_tokens": {number}}}' for number in numbers]
-    lines += [f'{{"usage": {{"prompt_tokens": {number}}}, "output_tokens": 7}}' for number in numbers]
+    nested = [{"usage": {"prompt_tokens": text}, "output_tokens": 5} for text in mixed.EVERY]
+    lines = [f'{{"usage": {{"prompt_tokens": 7}}, "output_tokens": {number}}}' for number in mixed.JSON_NUMBERS]
+    lines += [f'{{"usage": {{"prompt_tokens": {number}}}, "output_tokens": 7}}' for number in mixed.JSON_NUMBERS]
     lines += ["", '{"usage": null, "output_tokens": 7}', '{"usage": 5, "output_tokens": 7}', '{"event": "start"}']
     (folder / "lines.jsonl").write_text("\n".join([*map(json.dumps, nested), *lines]))
     columns = {

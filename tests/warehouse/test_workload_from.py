@@ -26,7 +26,6 @@ from tests.warehouse import counted, mixed
 from tests.warehouse.commands import reduced, run
 
 HEADER = "prompt_tokens,output_tokens\n"
-MIXED = [*mixed.READ, *(text for texts in mixed.REFUSED.values() for text in texts)]
 REFUSED_MIXED = (
     "28 rows refused: 3 without prompt tokens, 14 whose prompt tokens are no whole number, 6 whose prompt tokens are"
     " 0 or less, 5 of more than 2,147,483,647 prompt tokens"
@@ -86,14 +85,14 @@ def test_what_is_written_is_a_workload_of_a_plan(tmp_path: Path, client: httpx.C
 def test_texts_are_read_or_refused_by_reason(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     match kind:
         case "csv":
-            quoted = "".join(f'"{text}",5\n' for text in MIXED)
+            quoted = "".join(f'"{text}",5\n' for text in mixed.EVERY)
             log = file(tmp_path, "log.csv", HEADER + quoted)
         case "jsonl of texts":
-            rows = [json.dumps({"prompt_tokens": text, "output_tokens": 5}) for text in MIXED]
+            rows = [json.dumps({"prompt_tokens": text, "output_tokens": 5}) for text in mixed.EVERY]
             log = file(tmp_path, "log.jsonl", "\n".join(rows))
         case _:
             log = tmp_path / "log.parquet"
-            pq.write_table(pa.table({"prompt_tokens": MIXED, "output_tokens": [5] * len(MIXED)}), log)
+            pq.write_table(pa.table({"prompt_tokens": mixed.EVERY, "output_tokens": [5] * len(mixed.EVERY)}), log)
     cells, said = counts(capsys, log)
     expected: dict[int, int] = {}
     for place in mixed.READ.values():
@@ -180,22 +179,10 @@ def test_csv_is_read_as_programs_write_it(
 
 
 def test_numbers_in_json_are_read_in_every_spelling(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    numbers = [
-        "12",
-        "12.0",
-        "1.2e1",
-        '"12"',
-        "null",
-        "true",
-        "[12]",
-        "{}",
-        "1.5",
-        "-3",
-        "123456789012345678901234567890",
-    ]
     rows = "\n\n".join(
         f'{{"usage": {{"prompt_tokens": {one}}}, "output_tokens": {other}}}'
-        for one, other in [(number, 7) for number in numbers] + [(7, number) for number in numbers]
+        for one, other in [(number, 7) for number in mixed.JSON_NUMBERS]
+        + [(7, number) for number in mixed.JSON_NUMBERS]
     )
     others = '\n{"usage": null, "output_tokens": 7}\n{"usage": 5, "output_tokens": 7}\n{"event": "start"}\n'
     cells, said = counts(capsys, file(tmp_path, "log.jsonl", rows + others))
@@ -372,7 +359,7 @@ def test_tables_of_postgresql_are_read_by_the_same_expression(
     with connect(database) as session:
         session.execute("CREATE TABLE requests (prompt_tokens text, completion_tokens numeric, total_tokens bigint)")
         with session.cursor() as cursor:
-            cursor.executemany("INSERT INTO requests VALUES (%s, 5, 6)", [(text,) for text in MIXED])
+            cursor.executemany("INSERT INTO requests VALUES (%s, 5, 6)", [(text,) for text in mixed.EVERY])
     cells, said = counts(capsys, database.replace("postgresql+psycopg://", "postgres://"), "--table", "requests")
     assert sum(count for _, _, count in cells) == 16
     assert said[-1] == REFUSED_MIXED

@@ -6,6 +6,7 @@ from statistics import NormalDist
 
 import numpy as np
 
+from service.capacity.halving import last_that_holds
 from service.capacity.occupancy.holding import Holding
 
 _LOOKS = 14
@@ -84,11 +85,4 @@ def with_drift(holding: Holding, budget: int, risk: float, tau: float) -> int:
     def left(requests: int) -> float:
         return budget - requests * mean - z * sqrt(requests * variance + (requests * tau * mean) ** 2)
 
-    few, too_many = 0, floor(budget / mean) + 1
-    while too_many - few > 1:
-        middle = (few + too_many) // 2
-        if left(middle) >= 0:
-            few = middle
-        else:
-            too_many = middle
-    return few
+    return last_that_holds(lambda requests: left(requests) >= 0, 0, floor(budget / mean) + 1)

@@ -7,6 +7,7 @@ the sum of N requests, that the N-th power of what one of them has of faster wav
 from functools import cached_property
 from math import log, pi
 
+from service.capacity.halving import last_that_holds
 from service.capacity.occupancy.bounds import by_moments, guaranteed
 from service.capacity.occupancy.holding import Holding
 from service.capacity.occupancy.lattice import smoothed, whole
@@ -100,14 +101,7 @@ class Overflow:
 
     def least_blocks(self, requests: int, risk: float) -> int:
         """The fewest blocks in which so many requests stay below a risk; `most` if it takes more."""
-        too_few, enough = -1, self._most
-        while enough - too_few > 1:
-            middle = (too_few + enough) // 2
-            if self._blocks.tail(requests, middle) <= risk - CLOSE:
-                enough = middle
-            else:
-                too_few = middle
-        return enough
+        return 1 + last_that_holds(lambda blocks: self._blocks.tail(requests, blocks) > risk - CLOSE, -1, self._most)
 
     @property
     def is_by_blocks(self) -> bool:

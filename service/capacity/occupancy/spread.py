@@ -123,8 +123,8 @@ def _of_marginals(workload: Marginals, running: Running) -> Spread:
     cells = couplings.independent(prompts, outputs)
     if not (cells.bounds[:, 0] + 1 < window).any():
         raise nothing_fits(window)
-    steps = steps_of_cells(cells, window)
-    likely = steps.weights(running)
+    chance = _known(steps_of_cells(cells, window), running)
+    likely = chance.likely
     most, least = (
         _of_pairing(couplings.together(prompts, side), running, likely)
         for side in (outputs, couplings.falling(outputs))
@@ -144,18 +144,7 @@ def _of_marginals(workload: Marginals, running: Running) -> Spread:
             most, least = couplings.widest(least, most, mean), couplings.narrowest(least, most, mean)
         else:
             most, least = couplings.with_mean(most, mean), likely
-    return Spread(
-        likely=likely,
-        most=most,
-        least=least,
-        final=steps.final,
-        prompt_tokens=steps.prompt_tokens,
-        output_tokens=steps.output_tokens,
-        most_tokens=None,
-        prefill_steps=steps.prefill_steps(running),
-        contradicted=contradicted,
-        beginning=steps.beginning.astype(np.float64),
-    )
+    return msgspec.structs.replace(chance, likely=likely, most=most, least=least, contradicted=contradicted)
 
 
 def _of_pairing(cells: Cells, running: Running, instead: Weights) -> Weights:

@@ -12,6 +12,7 @@ from math import exp, log
 import numpy as np
 from numpy.typing import NDArray
 
+from service.capacity.halving import last_that_holds
 from service.capacity.occupancy.lattice import Lattice
 
 _DAMPING = 24.0
@@ -162,13 +163,7 @@ def largest_number(holds: Callable[[int], bool], guess: int) -> int:
     high, step = low + 1, 1
     while holds(high):
         low, high, step = high, high + step * 2, step * 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        if holds(middle):
-            low = middle
-        else:
-            high = middle
-    return low
+    return last_that_holds(holds, low, high)
 
 
 def largest_mean(tail: Callable[[float], float], risk: float, guess: float) -> float:
